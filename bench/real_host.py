@@ -260,8 +260,18 @@ def keep(folder: Path, target: Path | None, one: Played) -> None:
                 row_of(r) | {"caused": r.caused, "ended": r.ended, "fine": r.fine}
                 for r in one.records
             ],
+            "checks": {
+                check: [(round(s.ended, 1), s.problem) for s in samples if s.problem]
+                for check, samples in one.observer.samples.items()
+            },
             "views": [
-                {"at": v.at, "during": v.during, "open": v.open_incidents, "health": v.health}
+                {
+                    "at": v.at,
+                    "until": v.until,
+                    "during": v.during,
+                    "open": v.open_incidents,
+                    "health": v.health,
+                }
                 for v in one.views
             ],
         }

@@ -11,7 +11,7 @@ Answer = Callable[[int], int]
 """Of the number of a request, from 1: the status; 0 hangs until the server ends."""
 
 
-class Door:
+class NoticeServer:
     """What arrived, in order."""
 
     def __init__(self, answer: Answer) -> None:
@@ -31,8 +31,8 @@ class Door:
 
 
 @contextmanager
-def door(answer: Answer = lambda number: 200) -> Iterator[Door]:
-    opened = Door(answer)
+def door(answer: Answer = lambda number: 200) -> Iterator[NoticeServer]:
+    opened = NoticeServer(answer)
 
     class Handler(BaseHTTPRequestHandler):
         def do_POST(self) -> None:

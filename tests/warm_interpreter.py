@@ -25,7 +25,7 @@ class WarmProcess:
         self.pid = pid
         self._connection = connection
 
-    def wait(self, timeout_s: float = 30.0) -> int:
+    def wait(self, timeout_s: float = 120.0) -> int:
         """The exit code; the negative number of the signal for a process that was killed."""
         self._connection.settimeout(timeout_s)
         self._connection.send(json.dumps(self.pid).encode())

@@ -24,6 +24,14 @@ NAMES = {
     "home": (r"/var/lib/hermes|disk-var-lib-hermes|home (?:folder|directory|disk)", r"journal"),
 }
 
+# Which checks of the bench fail when a service does: pages of the shop come through nginx.
+FAILS_WITH = {
+    "nginx": ("nginx", "tls", "items", "cart"),
+    "shop-api": ("shop-api", "items", "cart"),
+    "redis": ("redis", "shop-api", "cart"),
+    "postgres": ("postgres", "shop-api", "items"),
+}
+
 
 @dataclass
 class Stage:

@@ -98,8 +98,16 @@ def stated_recovery(notice: Notice) -> float:
 def still_fails(played: Played, record: Record, notice: Notice) -> bool:
     """Only an incident about this very service is judged; one may cover several."""
     about_it = any(names(record.outage, text) for text in (notice.title, notice.text))
-    checks = record.outage.checks
+    checks = [check for check in record.checks if speaks_of(notice, check)]
     return about_it and any(played.observer.fails_at(check, notice.arrived) for check in checks)
+
+
+def speaks_of(notice: Notice, check: str) -> bool:
+    """A full disk is not the same as what its service answers: the disk itself must be named."""
+    if not check.startswith("disk:"):
+        return True
+    path = check.removeprefix("disk:")
+    return path in notice.words or f"disk{path.replace('/', '-')}" in notice.words
 
 
 def texts(played: Played) -> Iterator[tuple[str, str]]:
@@ -182,7 +190,8 @@ def durations(played: Played) -> Found:
             continue
         claimed = seconds_of(match.group(1))
         begin = min(r.caused for r in (*outages, *failed_at(played, opened)))
-        end = max(r.fine for r in outages)
+        last = recovered or opened + (claimed or 0.0)
+        end = max(r.fine for r in (*outages, *continued_by(played, show, opened, last)))
         least = min(r.fine for r in outages) - opened - DURATION_SLACK_S
         most = end - begin + 60 + DURATION_SLACK_S
         if claimed is None or not least <= claimed <= most:
@@ -200,6 +209,17 @@ def failed_at(played: Played, opened: float) -> list[Record]:
     """
     return [
         r for r in played.records if not r.invalid and r.fine and r.caused <= opened <= r.fine + 1
+    ]
+
+
+def continued_by(played: Played, show: Any, opened: float, last: float) -> list[Record]:
+    """Later outages that harm the same service, which therefore never was fine for long."""
+    checks = RELATED.get((show or {}).get("service") or "", tuple(played.observer.samples))
+    return [
+        r
+        for r in played.records
+        if not r.invalid and r.fine and r.caused < last and r.fine > opened
+        if set(r.outage.checks) & set(checks)
     ]
 
 
@@ -245,7 +265,11 @@ def health_views(played: Played) -> Found:
     for view in played.views:
         failing = " ".join(failing_probes(view))
         for record in view.records:
-            truth = [played.observer.fails_at(c, view.at) for c in record.outage.checks]
+            truth = [
+                played.observer.fails_at(check, moment)
+                for check in record.outage.checks
+                for moment in (view.at, view.until or view.at)
+            ]
             if record.invalid or record.outage.services == ("home",):
                 continue
             shown = any(re.search(probe_pattern(s), failing) for s in record.outage.services)

@@ -120,8 +120,13 @@ class Namespace:
                 raise OSError(ctypes.get_errno(), "setns")
 
     def pids(self, matches: Callable[[str], bool]) -> list[int]:
-        """Pids inside the host whose command line matches, oldest first."""
-        script = 'for p in /proc/[0-9]*; do echo "${p#/proc/} $(tr "\\0" " " <$p/cmdline)"; done'
+        """Pids inside the host whose command line matches, oldest first. Copies of the host, which
+        the product makes for experiments, have process namespaces of their own."""
+        script = (
+            "own=$(readlink /proc/self/ns/pid);"
+            'for p in /proc/[0-9]*; do [ "$(readlink $p/ns/pid)" = "$own" ] &&'
+            ' echo "${p#/proc/} $(tr "\\0" " " <$p/cmdline)"; done; true'
+        )
         found = []
         for line in self.run(script + " 2>/dev/null").stdout.splitlines():
             pid, _, command = line.partition(" ")

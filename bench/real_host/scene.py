@@ -4,12 +4,14 @@ import json
 import re
 import subprocess
 import time
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from datetime import datetime
 from pathlib import Path
 from typing import Any
 
-from real_host.faults import NAMES, Outage, Stage
+from real_host.collateral import find_collateral, read_configuration
+from real_host.faults import FAILS_WITH, NAMES, Outage, Stage
 from real_host.namespace import CommandError, Namespace
 from real_host.observer import Observer, Pressure, PressureRecord, Truth
 from real_host.outages import BY_NAME
@@ -27,7 +29,6 @@ ESCALATION_S = 8.0  # an incident is given so long to be escalated before the ou
 RESOLUTION_LIMIT_S = 240.0  # experiments, two announcements of 30 s, checked for 20 s, when busy
 GIVEN_UP_S = 12.0  # after the last escalation, for an incident that is still worked on
 HEALTHY_S = 6.0  # so long all is fine before the outage counts as ended by the product
-CONFIGURATION = "/etc/nginx /etc/redis /etc/shop /etc/supervisor /etc/hosts /srv"
 KILL_GAP_S = (1.0, 25.0)  # after the watch is on call again
 KILLS_PER_HOST = 12
 VICTIMS = ("nginx", "shop-api", "redis", "postgres")
@@ -41,6 +42,8 @@ class Record:
     plan: Plan
     outage: Outage
     partners: int
+    checks: tuple[str, ...] = ()
+    """Those of its outage that no other outage of the scene makes fail."""
     caused: float = 0.0
     seen: float = 0.0
     ended: float = 0.0
@@ -59,6 +62,9 @@ class Record:
     load: float = 0.0
     waited_s: float = 0.0
     invalid: str = ""
+
+    def __post_init__(self) -> None:
+        self.checks = self.checks or self.outage.checks
 
     def after(self, notice: Notice | None, since: float) -> float | None:
         return round(notice.arrived - since, 1) if notice else None
@@ -93,6 +99,8 @@ class View:
     health_code: int
     warning: str = ""
     """What the list of incidents said on standard error: what it cannot know."""
+    until: float = 0.0
+    """When the last of them had answered; on a busy machine that takes a while."""
 
 
 @dataclass
@@ -115,6 +123,12 @@ class Played:
     audit_code: int = -1
     journal_code: int = -1
     problem: str = ""
+
+
+def own_checks(outage: Outage, others: Iterable[Outage]) -> tuple[str, ...]:
+    """What tells that this outage is over, while others may last."""
+    shared = {c for each in others for name in each.services for c in FAILS_WITH.get(name, ())}
+    return tuple(check for check in outage.checks if check not in shared) or outage.checks
 
 
 def was_named_for(record: Record, seconds: float) -> bool:
@@ -189,25 +203,30 @@ class Player:
         return played
 
     def _play_scene(self, scene: Scene) -> None:
-        records = [Record(self.plan, BY_NAME[name], len(scene.outages)) for name in scene.outages]
+        outages = [BY_NAME[name] for name in scene.outages]
+        records = [
+            Record(self.plan, each, len(outages), own_checks(each, set(outages) - {each}))
+            for each in outages
+        ]
         self._observer.wait(tuple(self._observer.samples), False, time.time(), FINE_AGAIN_S)
-        files = self._configuration()
+        files = read_configuration(self._stage.host)
         for number, record in enumerate(records):
             if number:
                 self._follow(records, scene.gap_s, until_detected=False)
             self._cause(record)
         self._follow(records, DETECTION_LIMIT_S + PATIENCE_S, until_detected=True)
         self._look(records, during=True)
-        broken = self._configuration()
+        broken = read_configuration(self._stage.host)
         self._wait_for_resolution(records)
-        left = self._configuration() - broken - files
+        left = find_collateral(files, broken, read_configuration(self._stage.host))
+        collateral = ", ".join(sorted(left))
         for record in reversed(records):
             self._end(record)
         everything = tuple(check for record in records for check in record.outage.checks)
         fine = self._observer.wait(everything, False, time.time(), FINE_AGAIN_S)
         for record in records:
             record.fine = record.ended if record.healed_early else fine or time.time()
-            record.collateral = ", ".join(sorted({line.split()[-1] for line in left}))
+            record.collateral = collateral
             if not fine:
                 record.invalid = f"the bench could not end it: {self._observer.problems()}"
         self._follow(records, RECOVERY_LIMIT_S + PATIENCE_S, until_recovered=True)
@@ -224,15 +243,6 @@ class Player:
         if not seen:
             record.invalid = "the bench itself saw nothing fail"
 
-    def _configuration(self) -> frozenset[str]:
-        """The files of the host, a line each with their hash, and one with mode and owner."""
-        found = self._stage.host.run(
-            f"find {CONFIGURATION} -type f -exec sha256sum {{}} +;"
-            f"find {CONFIGURATION} -printf 'mode %m %u %p\\n'",
-            check=False,
-        )
-        return frozenset(line for line in found.stdout.splitlines() if "/__pycache__" not in line)
-
     def _wait_for_resolution(self, records: list[Record]) -> None:
         """Until all is fine again, the product has given up, or a playbook had a fair chance."""
         deadline = max(record.caused for record in records) + RESOLUTION_LIMIT_S
@@ -246,7 +256,7 @@ class Player:
             time.sleep(0.3)
 
     def _note_health(self, record: Record) -> None:
-        since = self._observer.fine_since(record.outage.checks)
+        since = self._observer.fine_since(record.checks)
         healed = bool(since) and time.time() - since > HEALTHY_S and since > record.seen
         record.healed_early, record.ended = healed and bool(record.seen), since if healed else 0.0
 
@@ -296,7 +306,7 @@ class Player:
         code, text = self._watch.ask("health --json")
         health = json.loads(text) if text.startswith("{") else None
         self._views.append(
-            View(at, list(records), during, from_json(listed), health, code, warning)
+            View(at, list(records), during, from_json(listed), health, code, warning, time.time())
         )
 
     def _collect(self, played: Played) -> None:

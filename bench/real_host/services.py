@@ -241,7 +241,10 @@ echo hello > /srv/www/static/hello.html
         """Send a signal to all processes of a service."""
         pids = " ".join(map(str, self.pids(name)))
         if pids:
-            self.host.run(f"kill -{signal} {pids}", check=False)
+            # One that is still ending would look as if the service ran already.
+            gone = f"for i in $(seq 50); do kill -0 {pids} 2>/dev/null || break; sleep 0.1; done"
+            wait = gone if signal == "KILL" else "true"
+            self.host.run(f"kill -{signal} {pids}; {wait}", check=False)
 
     def pids(self, name: str) -> list[int]:
         pattern = {

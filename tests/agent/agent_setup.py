@@ -1,9 +1,8 @@
-"""A small house around a conversation: real executor, policy and journal, a fake place."""
+"""What a conversation needs in tests: a real executor, policy and journal, an idle environment."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
-from types import TracebackType
-from typing import Any, Self
+from typing import Any
 
 import anyio
 
@@ -14,52 +13,13 @@ from hermes.core.bus import Bus
 from hermes.core.errors import ToolError
 from hermes.core.events import Event
 from hermes.core.messages import Completion, Message, Risk, ToolCall, ToolSpec, Usage
-from hermes.core.protocols import CommandResult, Model, Tool, ToolContext
+from hermes.core.protocols import Model, Tool, ToolContext
 from hermes.memory.journal.in_memory import InMemoryJournal
 from hermes.models.scripted import ScriptedModel, ScriptedReply
 from hermes.tools.declare import tool
 from hermes.tools.executor import Executor
+from idle_parts import IdleEnvironment, MemoryArtifacts
 from risk_policy import RiskPolicy
-
-
-class FakePlace:
-    """An environment in which nothing happens."""
-
-    name, target, isolated = "fake", "nowhere", True
-
-    async def __aenter__(self) -> Self:
-        return self
-
-    async def __aexit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None: ...
-
-    async def run(
-        self, command: str, *, timeout: float = 60.0, stdin: bytes = b"", cwd: str = ""
-    ) -> CommandResult:
-        return CommandResult(exit_code=0, output="")
-
-    async def read(self, path: str, *, offset: int = 0, limit: int | None = None) -> bytes:
-        raise ToolError("nothing here")
-
-    async def write(self, path: str, data: bytes) -> None: ...
-
-
-class Shelf:
-    """Artifacts in memory."""
-
-    def __init__(self) -> None:
-        self.texts: dict[str, str] = {}
-
-    async def save(self, run: str, name: str, text: str) -> str:
-        self.texts[f"{run}/{name}"] = text
-        return f"{run}/{name}"
-
-    async def load(self, reference: str) -> str:
-        return self.texts[reference]
 
 
 class ByPosition:
@@ -83,7 +43,7 @@ class ByPosition:
 
 
 @dataclass
-class House:
+class AgentSetup:
     model: Model
     journal: InMemoryJournal = field(default_factory=InMemoryJournal)
     settings: AgentSettings = field(default_factory=AgentSettings)
@@ -97,12 +57,12 @@ class House:
 
     def __post_init__(self) -> None:
         self.bus = Bus(self.journal)
-        self.shelf = Shelf()
+        self.artifacts = MemoryArtifacts()
         self.gate = anyio.Event()
         self.waiting = anyio.Event()
 
     @property
-    def means(self) -> AgentDependencies:
+    def dependencies(self) -> AgentDependencies:
         tools = {tool.spec.name: tool for tool in (*self._tools(), *self.more_tools)}
 
         async def approver(action: Action, decision: Decision) -> Approval:
@@ -111,9 +71,9 @@ class House:
         return AgentDependencies(
             model=self.model,
             executor=Executor(tools, RiskPolicy(), approver, self.bus),
-            environment=FakePlace(),
+            environment=IdleEnvironment(),
             bus=self.bus,
-            artifacts=self.shelf,
+            artifacts=self.artifacts,
             settings=self.settings,
         )
 
@@ -155,7 +115,7 @@ class House:
             self.most = max(self.most, self.now)
             if self.now == others:
                 self.gate.set()
-            with anyio.fail_after(5):
+            with anyio.fail_after(120):
                 await self.gate.wait()
             self.now -= 1
             return f"{others} met"
@@ -171,9 +131,9 @@ class House:
         return [look, change, alone, fail, meet, hang]
 
 
-def house(replies: Iterable[ScriptedReply] | Model, **more: Any) -> House:
+def make_setup(replies: Iterable[ScriptedReply] | Model, **more: Any) -> AgentSetup:
     model = replies if hasattr(replies, "complete") else ScriptedModel(replies)
-    return House(model, **more)  # type: ignore[arg-type]
+    return AgentSetup(model, **more)  # type: ignore[arg-type]
 
 
 def says(text: str) -> Message:

@@ -54,8 +54,8 @@ async def living(folder: Path, script: list[Message]) -> AsyncGenerator[AgentDep
 
 
 async def main(folder: Path) -> None:
-    async with living(folder, SCRIPT) as means:
-        talk = await Conversation.begin(means, run="victim", unattended=True)
+    async with living(folder, SCRIPT) as dependencies:
+        talk = await Conversation.begin(dependencies, run="victim", unattended=True)
         await talk.say("go")
 
 

@@ -5,7 +5,7 @@ from datetime import UTC, datetime, timedelta
 
 import anyio
 import pytest
-from agent_setup import House, call, calls, costs, house, says
+from agent_setup import AgentSetup, call, calls, costs, make_setup, says
 
 from hermes.agent.budget import SpendingBudget
 from hermes.agent.conversation import Conversation
@@ -20,24 +20,24 @@ from hermes.models.scripted import ScriptedModel
 pytestmark = pytest.mark.anyio
 
 
-def limited(replies: list, **limits: float) -> House:  # type: ignore[type-arg]
+def limited(replies: list, **limits: float) -> AgentSetup:  # type: ignore[type-arg]
     chosen = AgentSettings(limits=LimitSettings(**limits), output_reserve=100)  # type: ignore[arg-type]
-    return house(ScriptedModel(replies), settings=chosen)
+    return make_setup(ScriptedModel(replies), settings=chosen)
 
 
-def counting(means: AgentDependencies, tokens: int = 100) -> AgentDependencies:
+def counting(dependencies: AgentDependencies, tokens: int = 100) -> AgentDependencies:
     """Every call is estimated at this many tokens sent."""
-    return replace(means, estimate=lambda messages, tools: tokens if tools else 0)
+    return replace(dependencies, estimate=lambda messages, tools: tokens if tools else 0)
 
 
-def seen(home: House) -> int:
+def seen(home: AgentSetup) -> int:
     return len(home.model.seen)  # type: ignore[attr-defined]
 
 
 async def test_a_run_stops_before_the_call_that_would_pass_its_tokens() -> None:
     steps = [costs(calls(call("look", what=str(n))), 400) for n in range(5)]
     home = limited(steps, run_tokens=1000)
-    talk = await Conversation.begin(counting(home.means))
+    talk = await Conversation.begin(counting(home.dependencies))
     with pytest.raises(BudgetExceeded) as caught:
         await talk.say("go")
     assert seen(home) == 2  # 800 spent; a third may need 200 sent and 100 received
@@ -50,7 +50,7 @@ async def test_a_run_stops_before_the_call_that_would_pass_its_tokens() -> None:
 
 async def test_no_call_at_all_is_made_when_the_first_would_pass_the_limit() -> None:
     home = limited([says("never")], run_tokens=150)
-    talk = await Conversation.begin(counting(home.means))
+    talk = await Conversation.begin(counting(home.dependencies))
     with pytest.raises(BudgetExceeded):
         await talk.say("go")
     assert seen(home) == 0
@@ -58,8 +58,8 @@ async def test_no_call_at_all_is_made_when_the_first_would_pass_the_limit() -> N
 
 async def test_money_is_counted_with_the_price_of_the_answer() -> None:
     home = limited([costs(says("1"), 10, usd=0.6), costs(says("2"), 10, usd=0.6)], run_usd=1.0)
-    means = replace(home.means, price=lambda model, usage: usage.tokens * 0.005)
-    talk = await Conversation.begin(counting(means))
+    dependencies = replace(home.dependencies, price=lambda model, usage: usage.tokens * 0.005)
+    talk = await Conversation.begin(counting(dependencies))
     assert await talk.say("one") == "1"
     with pytest.raises(
         BudgetExceeded, match=r"\$1\.00 .* \$0\.6000 is spent.*agent\.limits\.run_usd"
@@ -70,7 +70,7 @@ async def test_money_is_counted_with_the_price_of_the_answer() -> None:
 
 async def test_an_unknown_price_is_said_once_and_tokens_still_hold() -> None:
     home = limited([costs(says(str(n)), 400) for n in range(9)], run_usd=1.0, run_tokens=1000)
-    talk = await Conversation.begin(counting(home.means))
+    talk = await Conversation.begin(counting(home.dependencies))
     await talk.say("one")
     assert talk.ended is not None
     assert "no price is known for scripted" in talk.ended.reason
@@ -107,9 +107,9 @@ async def test_a_day_is_counted_over_all_runs_and_ends_at_midnight() -> None:
 
 async def test_a_resumed_run_remembers_what_it_spent() -> None:
     home = limited([costs(says("1"), 850), says("never")], run_tokens=1000)
-    talk = await Conversation.begin(counting(home.means))
+    talk = await Conversation.begin(counting(home.dependencies))
     await talk.say("one")
-    again = await Conversation.resume(counting(home.means), talk.run)
+    again = await Conversation.resume(counting(home.dependencies), talk.run)
     with pytest.raises(BudgetExceeded, match="850 are spent"):
         await again.say("two")
     assert seen(home) == 1

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 import pytest
-from agent_setup import ByPosition, House, call, calls, check_valid, house, says
+from agent_setup import AgentSetup, ByPosition, call, calls, check_valid, make_setup, says
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -49,8 +49,8 @@ class Small(ByPosition):
         return Completion(message=says("done"))
 
 
-def small(script: Sequence[Message], window: int = 4000) -> House:
-    return house(Small(script, window), more_tools=[read], settings=AgentSettings(max_depth=0))
+def small(script: Sequence[Message], window: int = 4000) -> AgentSetup:
+    return make_setup(Small(script, window), more_tools=[read], settings=AgentSettings(max_depth=0))
 
 
 def reading(number: int, size: int = 2000) -> Message:
@@ -59,7 +59,7 @@ def reading(number: int, size: int = 2000) -> Message:
 
 async def test_a_long_turn_is_compressed_and_the_task_and_recent_steps_stay() -> None:
     home = small([reading(n) for n in range(30)])
-    talk = await Conversation.begin(home.means, system="be good")
+    talk = await Conversation.begin(home.dependencies, system="be good")
     assert await talk.say("find the needle") == "done"
     events = home.events("context.compressed")
     assert events
@@ -67,7 +67,7 @@ async def test_a_long_turn_is_compressed_and_the_task_and_recent_steps_stay() ->
     assert [m.text for m in talk.messages[:2]] == ["be good", "find the needle"]
     assert talk.messages[2].text == events[-1].summary
     assert "/var/log/1.log" in events[0].summary
-    assert (await Conversation.resume(home.means, talk.run)).messages == talk.messages
+    assert (await Conversation.resume(home.dependencies, talk.run)).messages == talk.messages
 
 
 async def test_standing_instructions_survive_many_compressions_word_for_word() -> None:
@@ -80,7 +80,7 @@ async def test_standing_instructions_survive_many_compressions_word_for_word() -
     for number in range(12):
         script += [reading(number), reading(100 + number), says(f"answer {number}")]
     home = small(script)
-    talk = await Conversation.begin(home.means)
+    talk = await Conversation.begin(home.dependencies)
     for number in range(12):
         text = rules[number // 2 - 1] if number in (2, 4, 6) else f"look at {number}"
         await talk.say(text)
@@ -92,7 +92,7 @@ async def test_standing_instructions_survive_many_compressions_word_for_word() -
 
 async def test_what_is_being_asked_now_survives_its_own_long_turn() -> None:
     home = small([says("hello"), *(reading(n) for n in range(30))])
-    talk = await Conversation.begin(home.means)
+    talk = await Conversation.begin(home.dependencies)
     await talk.say("hi")
     await talk.say("please compare the logs of web and db")
     assert home.events("context.compressed")
@@ -105,7 +105,7 @@ async def test_an_undone_instruction_is_not_quoted_any_more() -> None:
     for number in range(12):
         script += [reading(number), says("fine")]
     home = small(script)
-    talk = await Conversation.begin(home.means)
+    talk = await Conversation.begin(home.dependencies)
     await talk.say("hello")
     await talk.say("never use ls")
     await talk.undo()
@@ -118,7 +118,7 @@ async def test_an_undone_instruction_is_not_quoted_any_more() -> None:
 async def test_the_summary_model_tells_the_middle_and_its_cost_is_counted() -> None:
     home = small([reading(n) for n in range(8)])
     teller = ScriptedModel([says("THE STORY")] * 9, name="teller")
-    talk = await Conversation.begin(replace(home.means, summary_model=teller))
+    talk = await Conversation.begin(replace(home.dependencies, summary_model=teller))
     await talk.say("go")
     summary = home.events("context.compressed")[0].summary
     story = summary.partition("What happened so far:\n")[2]
@@ -130,7 +130,7 @@ async def test_the_summary_model_tells_the_middle_and_its_cost_is_counted() -> N
 async def test_a_failing_or_unaffordable_summary_model_is_replaced_by_a_list() -> None:
     home = small([reading(n) for n in range(8)])
     teller = ScriptedModel([ProviderOverloaded("later")] * 9, name="teller")
-    talk = await Conversation.begin(replace(home.means, summary_model=teller))
+    talk = await Conversation.begin(replace(home.dependencies, summary_model=teller))
     assert await talk.say("go") == "done"
     summary = home.events("context.compressed")[0].summary
     assert '- ran read {"path":"/var/log/0.log"' in summary
@@ -140,14 +140,14 @@ async def test_a_failing_or_unaffordable_summary_model_is_replaced_by_a_list() -
 
 async def test_a_result_larger_than_the_window_is_shortened_and_the_turn_goes_on() -> None:
     home = small([reading(1, size=11_000), reading(2, size=11_000)], window=2500)
-    talk = await Conversation.begin(home.means, system="s")
+    talk = await Conversation.begin(home.dependencies, system="s")
     assert await talk.say("go") == "done"
     assert "outputs shortened" in home.events("context.compressed")[-1].summary
 
 
 async def test_a_task_larger_than_the_window_fails_at_once_instead_of_looping() -> None:
     home = small([], window=1000)
-    talk = await Conversation.begin(home.means, system="s")
+    talk = await Conversation.begin(home.dependencies, system="s")
     with pytest.raises(ContextTooLong):
         await talk.say("x" * 10_000)
     assert home.model.seen == []  # type: ignore[attr-defined]
@@ -165,8 +165,8 @@ async def test_a_provider_that_always_says_too_long_is_asked_three_times_at_most
             raise ContextTooLong("no")
 
     model = Never([reading(n) for n in range(40)])
-    home = house(model, more_tools=[read])
-    talk = await Conversation.begin(home.means)
+    home = make_setup(model, more_tools=[read])
+    talk = await Conversation.begin(home.dependencies)
     with pytest.raises(ContextTooLong):
         await talk.say("go")
     assert model.tries <= 3
@@ -175,7 +175,7 @@ async def test_a_provider_that_always_says_too_long_is_asked_three_times_at_most
 
 async def test_compressing_by_hand_says_when_there_is_nothing_to_gain() -> None:
     home = small([says("hi")])
-    talk = await Conversation.begin(home.means)
+    talk = await Conversation.begin(home.dependencies)
     assert await talk.compress() is None
     await talk.say("hello")
     assert await talk.compress() is None
@@ -191,26 +191,26 @@ async def test_a_call_is_never_parted_from_its_results(sizes: list[list[int]], w
         calls(*(call("read", id=f"{row}-{n}", path="p", size=size) for n, size in enumerate(step)))
         for row, step in enumerate(sizes)
     ]
-    home = house(ByPosition([*script, says("ok")]), more_tools=[read])
-    talk = await Conversation.begin(home.means, system="s")
+    home = make_setup(ByPosition([*script, says("ok")]), more_tools=[read])
+    talk = await Conversation.begin(home.dependencies, system="s")
     await talk.say("go")
     home.model.window = window
-    again = await Conversation.resume(home.means, talk.run)
+    again = await Conversation.resume(home.dependencies, talk.run)
     before = again.messages
     event = await again.compress()
     check_valid(again.messages)
     assert (event is None) == (again.messages == before)
-    assert (await Conversation.resume(home.means, talk.run)).messages == again.messages
+    assert (await Conversation.resume(home.dependencies, talk.run)).messages == again.messages
 
 
 async def test_a_spent_budget_does_not_keep_a_conversation_from_being_compressed() -> None:
     home = small([*(reading(n) for n in range(3)), says("ok")], window=100_000)
     teller = ScriptedModel([says("never asked")], name="teller")
-    talk = await Conversation.begin(home.means)
+    talk = await Conversation.begin(home.dependencies)
     await talk.say("go")
     poor = AgentSettings(limits=LimitSettings(run_tokens=1), keep_recent_turns=0, max_depth=0)
-    means = replace(home.means, summary_model=teller, settings=poor)
-    again = await Conversation.resume(means, talk.run)
+    dependencies = replace(home.dependencies, summary_model=teller, settings=poor)
+    again = await Conversation.resume(dependencies, talk.run)
     assert await again.compress() is not None
     assert teller.seen == []
 

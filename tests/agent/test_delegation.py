@@ -7,7 +7,7 @@ from typing import Any
 
 import anyio
 import pytest
-from agent_setup import House, after_crash, call, calls, check_valid, house, says
+from agent_setup import AgentSetup, after_crash, call, calls, check_valid, make_setup, says
 
 from hermes.agent.conversation import Conversation
 from hermes.agent.settings import AgentSettings, LimitSettings
@@ -59,9 +59,9 @@ def reports(talk: Conversation) -> list[dict[str, Any]]:
     return list(json.loads(text))
 
 
-async def boss(home: House, **more: Any) -> Conversation:
-    talk = await Conversation.begin(replace(home.means, **more), run="r")
-    with anyio.fail_after(20):
+async def boss(home: AgentSetup, **more: Any) -> Conversation:
+    talk = await Conversation.begin(replace(home.dependencies, **more), run="r")
+    with anyio.fail_after(120):
         await talk.say("boss")
     return talk
 
@@ -69,7 +69,7 @@ async def boss(home: House, **more: Any) -> Conversation:
 async def test_eight_subagents_make_five_calls_each_and_all_report() -> None:
     tasks = [{"goal": f"g{n}"} for n in range(8)]
     model = Crew([calls(delegate(*tasks)), says("all in")], looks(5))
-    home = house(model)
+    home = make_setup(model)
     talk = await boss(home)
     found = reports(talk)
     assert [r["answer"] for r in found] == [f"g{n} found" for n in range(8)]
@@ -78,7 +78,7 @@ async def test_eight_subagents_make_five_calls_each_and_all_report() -> None:
     assert {r["tokens"] for r in found} == {6 * 15}
     assert len(home.done) == 40
     for report in found:
-        sub = await Conversation.resume(home.means, report["run"])
+        sub = await Conversation.resume(home.dependencies, report["run"])
         check_valid(sub.messages)
         begun = [e for e in home.events("run.started") if e.run == report["run"]]
         assert [(e.parent, e.origin) for e in begun] == [("r", "subagent")]
@@ -89,7 +89,7 @@ async def test_they_really_work_at_the_same_time() -> None:
         return says("met") if position else calls(call("meet", id=goal, others=8))
 
     tasks = [{"goal": f"g{n}"} for n in range(8)]
-    home = house(Crew([calls(delegate(*tasks)), says("ok")], meets))
+    home = make_setup(Crew([calls(delegate(*tasks)), says("ok")], meets))
     await boss(home)
     assert home.most == 8
 
@@ -111,7 +111,7 @@ async def test_more_than_the_limit_queue_up() -> None:
         return says("ok") if position else calls(call("work", id=goal))
 
     tasks = [{"goal": f"g{n}"} for n in range(9)]
-    home = house(
+    home = make_setup(
         Crew([calls(delegate(*tasks)), says("ok")], works),
         more_tools=[work],
         settings=AgentSettings(max_subagents=3),
@@ -130,7 +130,7 @@ async def test_a_hung_one_is_cut_off_and_what_it_had_found_is_kept() -> None:
         return calls(call("hang", id="h"))
 
     tasks: list[dict[str, Any]] = [{"goal": "stuck", "timeout": 1.0}, {"goal": "fine"}]
-    home = house(Crew([calls(delegate(*tasks)), says("ok")], worker))
+    home = make_setup(Crew([calls(delegate(*tasks)), says("ok")], worker))
     talk = await boss(home)
     stuck, fine = reports(talk)
     assert stuck["status"] == "timed out"
@@ -138,7 +138,7 @@ async def test_a_hung_one_is_cut_off_and_what_it_had_found_is_kept() -> None:
     assert "saw disk" in stuck["answer"]
     assert stuck["tokens"] == 30
     assert (fine["status"], fine["answer"]) == ("answered", "fine indeed")
-    sub = await Conversation.resume(home.means, stuck["run"])
+    sub = await Conversation.resume(home.dependencies, stuck["run"])
     assert sub.ended is not None
     assert sub.ended.outcome == "interrupted"
     check_valid(sub.messages)
@@ -153,7 +153,7 @@ async def test_one_that_dies_does_not_take_the_others_along() -> None:
         return looks(1)(goal, position)
 
     tasks = [{"goal": goal} for goal in ("bug", "overload", "fine")]
-    home = house(Crew([calls(delegate(*tasks)), says("ok")], worker))
+    home = make_setup(Crew([calls(delegate(*tasks)), says("ok")], worker))
     bug, overload, fine = reports(await boss(home))
     assert bug["status"] == overload["status"] == "failed"
     assert "ZeroDivisionError" in bug["answer"]
@@ -165,7 +165,7 @@ async def test_one_that_dies_does_not_take_the_others_along() -> None:
 async def test_each_has_its_own_tools_and_none_delegates_further() -> None:
     tasks: list[dict[str, Any]] = [{"goal": "narrow", "tools": ["look"]}, {"goal": "wide"}]
     model = Crew([calls(delegate(*tasks)), says("ok")], looks(0))
-    await boss(house(model))
+    await boss(make_setup(model))
     tools = dict(model.seen)
     assert tools["narrow"] == ("look",)
     assert "change" in tools["wide"]
@@ -180,7 +180,7 @@ async def test_deeper_delegation_is_a_setting() -> None:
         return says(f"{goal} found")
 
     model = Crew([calls(delegate({"goal": "middle"})), says("ok")], worker)
-    home = house(model, settings=AgentSettings(max_depth=2))
+    home = make_setup(model, settings=AgentSettings(max_depth=2))
     await boss(home)
     assert [e.run for e in home.events("run.started")] == ["r", "r/sub-1", "r/sub-1/sub-1"]
     assert "delegate" not in dict(model.seen)["leaf"]
@@ -199,7 +199,7 @@ async def test_deeper_delegation_is_a_setting() -> None:
 async def test_a_task_that_cannot_be_done_is_answered_before_anyone_starts(
     task: dict[str, Any], words: str
 ) -> None:
-    home = house(Crew([calls(delegate(task)), says("ok")], looks(0)))
+    home = make_setup(Crew([calls(delegate(task)), says("ok")], looks(0)))
     talk = await boss(home)
     result = next(m.result for m in talk.messages if m.result)
     assert result.status == "error"
@@ -211,7 +211,7 @@ async def test_another_model_and_fewer_steps_can_be_asked_for() -> None:
     other = Crew([], looks(50))
     other.name = "other"
     task = {"goal": "g", "model": "other", "max_iterations": 3}
-    home = house(Crew([calls(delegate(task)), says("ok")], looks(0)))
+    home = make_setup(Crew([calls(delegate(task)), says("ok")], looks(0)))
     talk = await boss(home, open_model=lambda name: {"other": other}[name])
     [report] = reports(talk)
     assert report["status"] == "exhausted"
@@ -222,11 +222,11 @@ async def test_subagents_count_against_the_limit_of_the_run() -> None:
     tasks = [{"goal": f"g{n}"} for n in range(4)]
     limits = AgentSettings(limits=LimitSettings(run_tokens=100), output_reserve=5)
     model = Crew([calls(delegate(*tasks)), says("ok")], looks(20))
-    home = house(model, settings=limits)
+    home = make_setup(model, settings=limits)
     talk = await Conversation.begin(
-        replace(home.means, estimate=lambda messages, tools: 10 if tools else 0), run="r"
+        replace(home.dependencies, estimate=lambda messages, tools: 10 if tools else 0), run="r"
     )
-    with pytest.raises(BudgetExceeded), anyio.fail_after(20):
+    with pytest.raises(BudgetExceeded), anyio.fail_after(120):
         await talk.say("boss")  # what the subagents spent is missing in the end
     spent = sum(e.usage.tokens for e in home.journal.events if isinstance(e, ModelAnswered))
     assert 60 < spent <= 100
@@ -235,12 +235,12 @@ async def test_subagents_count_against_the_limit_of_the_run() -> None:
 
 async def test_one_subagent_has_a_budget_of_its_own() -> None:
     tasks: list[dict[str, Any]] = [{"goal": "poor", "max_tokens": 40}, {"goal": "rich"}]
-    home = house(
+    home = make_setup(
         Crew([calls(delegate(*tasks)), says("ok")], looks(5)),
         settings=AgentSettings(output_reserve=5),
     )
     talk = await Conversation.begin(
-        replace(home.means, estimate=lambda messages, tools: 10 if tools else 0), run="r"
+        replace(home.dependencies, estimate=lambda messages, tools: 10 if tools else 0), run="r"
     )
     await talk.say("boss")
     poor, rich = reports(talk)
@@ -255,9 +255,9 @@ async def test_interrupting_the_parent_ends_all_subagents_cleanly() -> None:
         return calls(call("hang", id=goal))
 
     tasks = [{"goal": "a"}, {"goal": "b"}]
-    home = house(Crew([calls(delegate(*tasks))], hangs))
-    talk = await Conversation.begin(home.means, run="r")
-    with anyio.fail_after(10):
+    home = make_setup(Crew([calls(delegate(*tasks))], hangs))
+    talk = await Conversation.begin(home.dependencies, run="r")
+    with anyio.fail_after(120):
         async with anyio.create_task_group() as group:
             group.start_soon(talk.say, "boss")
             while len(home.done) < 2:
@@ -278,13 +278,13 @@ def changes(goal: str, position: int) -> Message:
 async def test_after_a_crash_anywhere_the_same_subagents_go_on_and_change_nothing_twice() -> None:
     tasks = [{"goal": "a"}, {"goal": "b"}]
     parent = [calls(delegate(*tasks)), says("all in")]
-    whole = house(Crew(parent, changes))
+    whole = make_setup(Crew(parent, changes))
     await boss(whole)
     for cut in range(4, len(whole.journal.events)):
         past = whole.journal.events[:cut]
-        home = house(Crew(parent, changes), journal=await after_crash(past))
-        talk = await Conversation.resume(home.means, "r")
-        with anyio.fail_after(10):
+        home = make_setup(Crew(parent, changes), journal=await after_crash(past))
+        talk = await Conversation.resume(home.dependencies, "r")
+        with anyio.fail_after(120):
             await talk.carry_on()
         check_valid(talk.messages)
         started = [
@@ -301,7 +301,7 @@ async def test_after_a_crash_anywhere_the_same_subagents_go_on_and_change_nothin
 
 async def test_long_answers_are_shortened_so_that_each_report_stays_readable() -> None:
     tasks = [{"goal": f"g{n}"} for n in range(6)]
-    home = house(
+    home = make_setup(
         Crew([calls(delegate(*tasks)), says("ok")], lambda goal, _: says(goal + "x" * 20_000))
     )
     found = reports(await boss(home))

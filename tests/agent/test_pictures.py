@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from agent_setup import House, call, calls, says
+from agent_setup import AgentSetup, call, calls, says
 
 from hermes.agent.conversation import Conversation
 from hermes.agent.settings import AgentSettings
@@ -67,18 +67,18 @@ def _loaded(message: Message) -> list[Picture]:
     return [each for each in pictures_of(message) if isinstance(each, LoadedPicture)]
 
 
-def house(model: Any, folder: Path, **settings: Any) -> House:
-    built = House(
+def make_setup(model: Any, folder: Path, **settings: Any) -> AgentSetup:
+    built = AgentSetup(
         model, more_tools=[screenshot], settings=AgentSettings(max_iterations=300, **settings)
     )
-    built.shelf = FileArtifacts(folder)  # type: ignore[assignment]
+    built.artifacts = FileArtifacts(folder)  # type: ignore[assignment]
     return built
 
 
 async def test_the_last_three_are_sent_and_older_ones_are_described(tmp_path: Path) -> None:
     model = Watcher(5)
-    built = house(model, tmp_path)
-    chat = await Conversation.begin(built.means, system="")
+    built = make_setup(model, tmp_path)
+    chat = await Conversation.begin(built.dependencies, system="")
     assert await chat.say("look") == "done"
     assert model.sent == [0, 1, 2, 3, 3, 3]
     last = model.requests[-1]
@@ -91,8 +91,8 @@ async def test_the_last_three_are_sent_and_older_ones_are_described(tmp_path: Pa
 
 
 async def test_the_journal_holds_no_bytes_of_pictures(tmp_path: Path) -> None:
-    built = house(Watcher(2), tmp_path)
-    chat = await Conversation.begin(built.means, system="")
+    built = make_setup(Watcher(2), tmp_path)
+    chat = await Conversation.begin(built.dependencies, system="")
     await chat.say("look")
     assert len(SCREEN) > 2_000
     assert all(len(encode_event(event)) < 2_000 for event in built.journal.events)
@@ -103,7 +103,7 @@ async def test_the_journal_holds_no_bytes_of_pictures(tmp_path: Path) -> None:
 
 async def test_a_model_that_does_not_see_gets_words(tmp_path: Path) -> None:
     model = Watcher(2, sees=False)
-    chat = await Conversation.begin(house(model, tmp_path).means, system="")
+    chat = await Conversation.begin(make_setup(model, tmp_path).dependencies, system="")
     await chat.say("look")
     assert set(model.sent) == {0}
     assert "screen 2" in str(model.requests[-1][-1].result)
@@ -111,10 +111,10 @@ async def test_a_model_that_does_not_see_gets_words(tmp_path: Path) -> None:
 
 async def test_a_resumed_conversation_sends_the_same(tmp_path: Path) -> None:
     model = Watcher(4)
-    built = house(model, tmp_path)
-    chat = await Conversation.begin(built.means, system="")
+    built = make_setup(model, tmp_path)
+    chat = await Conversation.begin(built.dependencies, system="")
     await chat.say("look")
-    resumed = await Conversation.resume(built.means, chat.run)
+    resumed = await Conversation.resume(built.dependencies, chat.run)
     await resumed.say("and now?")
     assert model.sent[-1] == 3
 
@@ -127,8 +127,8 @@ async def test_rejected_pictures_are_left_out_and_later_ones_are_sent_again(
             raise PicturesRejected("image too large")
 
     model = Watcher(5, objects=refuse)
-    built = house(model, tmp_path)
-    chat = await Conversation.begin(built.means, system="")
+    built = make_setup(model, tmp_path)
+    chat = await Conversation.begin(built.dependencies, system="")
     assert await chat.say("look") == "done"
     assert model.sent == [0, 1, 2, 3, 0, 1, 2]
     assert not built.events("context.compressed")
@@ -143,8 +143,8 @@ async def test_pictures_go_before_the_conversation_is_compressed(tmp_path: Path)
             raise ContextTooLong("413")
 
     model = Watcher(5, objects=refuse)
-    built = house(model, tmp_path)
-    chat = await Conversation.begin(built.means, system="")
+    built = make_setup(model, tmp_path)
+    chat = await Conversation.begin(built.dependencies, system="")
     assert await chat.say("look") == "done"
     assert refused == [3, 0]
     assert len(built.events("context.compressed")) == 1
@@ -160,8 +160,8 @@ async def test_two_hundred_screenshots_do_not_end_a_session(tmp_path: Path, wind
             raise PicturesRejected("request entity too large")
 
     model = Watcher(200, window=window, objects=refuse)
-    built = house(model, tmp_path)
-    chat = await Conversation.begin(built.means, system="")
+    built = make_setup(model, tmp_path)
+    chat = await Conversation.begin(built.dependencies, system="")
     assert await chat.say("look") == "done"
     assert 1 <= max(model.sent) <= 3
     assert len(built.events("tool.finished")) == 200

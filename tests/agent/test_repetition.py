@@ -1,7 +1,7 @@
 """A model that goes round in circles is told, and then stopped."""
 
 import pytest
-from agent_setup import call, calls, check_valid, house, says
+from agent_setup import call, calls, check_valid, make_setup, says
 
 from hermes.agent.conversation import Conversation
 from hermes.agent.tool_results import RepetitionDetector
@@ -15,15 +15,15 @@ def failing(number: int) -> ToolCall:
 
 
 async def test_the_third_equal_failure_is_told_and_the_fifth_ends_the_turn() -> None:
-    home = house([calls(failing(n)) for n in range(10)])
-    talk = await Conversation.begin(home.means)
+    home = make_setup([calls(failing(n)) for n in range(10)])
+    talk = await Conversation.begin(home.dependencies)
     answer = await talk.say("go")
     assert answer == "Stopped: the same call of fail failed in the same way 5 times."
     assert talk.ended is not None
     assert (talk.ended.outcome, talk.ended.reason) == ("failed", answer)
     results = [m.result.content for m in talk.messages if m.result]
     assert ["[Hermes: this same call" in text for text in results] == [False] * 2 + [True] * 3
-    again = await Conversation.resume(home.means, talk.run)
+    again = await Conversation.resume(home.dependencies, talk.run)
     assert again.messages == talk.messages
     check_valid(again.messages)
 
@@ -32,8 +32,8 @@ async def test_equal_failures_between_different_successful_steps_are_work() -> N
     script = []
     for number in range(8):
         script += [calls(failing(number)), calls(call("look", what=str(number)))]
-    home = house([*script, says("got it")])
-    talk = await Conversation.begin(home.means)
+    home = make_setup([*script, says("got it")])
+    talk = await Conversation.begin(home.dependencies)
     assert await talk.say("go") == "got it"
 
 
@@ -41,16 +41,16 @@ async def test_two_calls_taking_turns_in_failing_are_a_loop_all_the_same() -> No
     script = []
     for number in range(10):
         script += [calls(failing(number)), calls(call("fail", id=f"g{number}", what="net"))]
-    home = house(script)
-    talk = await Conversation.begin(home.means)
+    home = make_setup(script)
+    talk = await Conversation.begin(home.dependencies)
     assert (await talk.say("go")).startswith("Stopped: the same call")
 
 
 async def test_a_new_turn_starts_with_a_clean_slate() -> None:
-    home = house(
+    home = make_setup(
         [*(calls(failing(n)) for n in range(4)), says("hm"), calls(failing(9)), says("still")]
     )
-    talk = await Conversation.begin(home.means)
+    talk = await Conversation.begin(home.dependencies)
     await talk.say("go")
     assert await talk.say("once more") == "still"
 

@@ -3,7 +3,16 @@
 from collections.abc import Sequence
 
 import pytest
-from agent_setup import ByPosition, House, after_crash, call, calls, check_valid, house, says
+from agent_setup import (
+    AgentSetup,
+    ByPosition,
+    after_crash,
+    call,
+    calls,
+    check_valid,
+    make_setup,
+    says,
+)
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
@@ -36,12 +45,12 @@ SCRIPT = [
 
 async def cut_everywhere(script: Sequence[Message]) -> None:
     """Play a whole turn, then for each event boundary pretend that the process died there."""
-    whole = house(ByPosition(script))
-    await (await Conversation.begin(whole.means, run="r")).say("do it")
+    whole = make_setup(ByPosition(script))
+    await (await Conversation.begin(whole.dependencies, run="r")).say("do it")
     for cut in range(1, len(whole.journal.events) + 1):
         past = whole.journal.events[:cut]
-        home = house(ByPosition(script), journal=await after_crash(past))
-        talk = await Conversation.resume(home.means, "r")
+        home = make_setup(ByPosition(script), journal=await after_crash(past))
+        talk = await Conversation.resume(home.dependencies, "r")
         check_valid(talk.messages)
         answer = await talk.carry_on()
         check_valid(talk.messages)
@@ -50,10 +59,10 @@ async def cut_everywhere(script: Sequence[Message]) -> None:
         assert (answer is None) == (finished or not asked)
         assert not talk.open
         check_nothing_twice(past, home)
-        assert (await Conversation.resume(home.means, "r")).messages == talk.messages
+        assert (await Conversation.resume(home.dependencies, "r")).messages == talk.messages
 
 
-def check_nothing_twice(past: Sequence[Event], home: House) -> None:
+def check_nothing_twice(past: Sequence[Event], home: AgentSetup) -> None:
     started = {e.call_id for e in past if isinstance(e, ToolStarted) and e.risk is not Risk.READ}
     again = {thing.replace(" ", "-") for thing in home.done if not thing.startswith("look")}
     assert not started & again
@@ -133,8 +142,8 @@ async def test_a_started_change_without_a_result_is_told_and_not_run_again() -> 
         ToolStarted(run="r", call_id="change-a", risk=Risk.CHANGE),
         ToolStarted(run="r", call_id="look-b", risk=Risk.READ),
     ]
-    home = house(ByPosition(script), journal=await after_crash(past))
-    talk = await Conversation.resume(home.means, "r")
+    home = make_setup(ByPosition(script), journal=await after_crash(past))
+    talk = await Conversation.resume(home.dependencies, "r")
     assert await talk.carry_on() == "checked"
     assert home.done == ["look b"]
     lost, read = [m.result for m in talk.messages if m.result]
@@ -156,8 +165,8 @@ async def test_a_reading_tool_that_had_changed_something_through_another_is_not_
         ToolStarted(run="r", call_id="look-a", risk=Risk.READ),
         ToolStarted(run="r", call_id="inner", risk=Risk.CHANGE),
     ]
-    home = house(ByPosition(script), journal=await after_crash(past))
-    assert await (await Conversation.resume(home.means, "r")).carry_on() == "ok"
+    home = make_setup(ByPosition(script), journal=await after_crash(past))
+    assert await (await Conversation.resume(home.dependencies, "r")).carry_on() == "ok"
     assert home.done == []
 
 
@@ -168,8 +177,8 @@ async def test_speaking_instead_of_carrying_on_closes_the_old_turn_first() -> No
         MessageAdded(run="r", message=Message(role="user", text="go")),
         MessageAdded(run="r", message=calls(call("look", what="a"))),
     ]
-    home = house([says("never mind")], journal=await after_crash(past))
-    talk = await Conversation.resume(home.means, "r")
+    home = make_setup([says("never mind")], journal=await after_crash(past))
+    talk = await Conversation.resume(home.dependencies, "r")
     assert await talk.say("forget it") == "never mind"
     check_valid(talk.messages)
     assert home.done == []
@@ -178,13 +187,13 @@ async def test_speaking_instead_of_carrying_on_closes_the_old_turn_first() -> No
 
 async def test_steps_taken_before_a_crash_count_towards_the_limit() -> None:
     script = [calls(call("look", what=str(n))) for n in range(70)]
-    whole = house(ByPosition(script))
-    talk = await Conversation.begin(whole.means, run="r")
+    whole = make_setup(ByPosition(script))
+    talk = await Conversation.begin(whole.dependencies, run="r")
     await talk.say("go")
     assert len(whole.done) == 60
     past = whole.journal.events[: len(whole.journal.events) // 2]
-    home = house(ByPosition(script), journal=await after_crash(past))
-    again = await Conversation.resume(home.means, "r")
+    home = make_setup(ByPosition(script), journal=await after_crash(past))
+    again = await Conversation.resume(home.dependencies, "r")
     await again.carry_on()
     assert sum(m.role == "assistant" for m in again.messages) <= 61
 
@@ -219,12 +228,12 @@ async def test_a_full_disk_stops_the_turn_and_what_was_written_goes_on_later() -
         return "full"
 
     script = [calls(call("fill"), call("look", what="a")), says("cleaned up")]
-    home = house(ByPosition(script), journal=journal, more_tools=[fill])
-    talk = await Conversation.begin(home.means)
+    home = make_setup(ByPosition(script), journal=journal, more_tools=[fill])
+    talk = await Conversation.begin(home.dependencies)
     with pytest.raises(StoreFull):
         await talk.say("go")
     journal.full = False
-    again = await Conversation.resume(home.means, talk.run)
+    again = await Conversation.resume(home.dependencies, talk.run)
     assert again.open
     assert await again.carry_on() == "cleaned up"
     first = next(m.result for m in again.messages if m.result)

@@ -1,7 +1,7 @@
 """Runs that nobody watches are found again after a crash."""
 
 import pytest
-from agent_setup import ByPosition, after_crash, call, calls, house, says
+from agent_setup import ByPosition, after_crash, call, calls, make_setup, says
 
 from hermes.agent.conversation import Conversation
 from hermes.agent.history import find_interrupted_runs
@@ -13,10 +13,10 @@ SCRIPT = [calls(call("change", what="a")), says("done")]
 
 
 async def test_only_unattended_runs_with_an_open_turn_are_found() -> None:
-    whole = house(ByPosition(SCRIPT))
-    watched = await Conversation.begin(whole.means, run="watched")
+    whole = make_setup(ByPosition(SCRIPT))
+    watched = await Conversation.begin(whole.dependencies, run="watched")
     await watched.say("go")
-    alone = await Conversation.begin(whole.means, run="alone", unattended=True)
+    alone = await Conversation.begin(whole.dependencies, run="alone", unattended=True)
     assert await find_interrupted_runs(whole.journal) == []
     await alone.say("go")
     assert await find_interrupted_runs(whole.journal) == []
@@ -29,18 +29,18 @@ async def test_only_unattended_runs_with_an_open_turn_are_found() -> None:
 
 
 async def test_an_open_run_goes_on_by_itself_and_is_then_closed() -> None:
-    whole = house(ByPosition(SCRIPT))
-    await (await Conversation.begin(whole.means, run="r", unattended=True)).say("go")
+    whole = make_setup(ByPosition(SCRIPT))
+    await (await Conversation.begin(whole.dependencies, run="r", unattended=True)).say("go")
     journal = await after_crash(whole.journal.events[:6])
-    home = house(ByPosition(SCRIPT), journal=journal)
+    home = make_setup(ByPosition(SCRIPT), journal=journal)
     for run in await find_interrupted_runs(journal):
-        assert await (await Conversation.resume(home.means, run)).carry_on() == "done"
+        assert await (await Conversation.resume(home.dependencies, run)).carry_on() == "done"
     assert home.done == ["change a"]
     assert await find_interrupted_runs(journal) == []
 
 
 async def test_a_deleted_run_is_left_alone() -> None:
-    whole = house(ByPosition(SCRIPT))
-    await (await Conversation.begin(whole.means, run="r", unattended=True)).say("go")
+    whole = make_setup(ByPosition(SCRIPT))
+    await (await Conversation.begin(whole.dependencies, run="r", unattended=True)).say("go")
     journal = await after_crash([*whole.journal.events[:6], RunDeleted(run="r")])
     assert await find_interrupted_runs(journal) == []

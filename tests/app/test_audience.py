@@ -71,7 +71,7 @@ async def test_no_facts_are_learned_from_a_private_chat(
 ) -> None:
     folder, journal = home
     settings = load(home=folder, variables={}).settings.memory
-    with anyio.fail_after(30):
+    with anyio.fail_after(120):
         async with SessionMemory(folder, settings, journal, Bus(journal)) as memory:
             memory.learn_from_run("group")
             memory.learn_from_run("ann-direct")

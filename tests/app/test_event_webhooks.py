@@ -23,7 +23,7 @@ from hermes.gateway.outbox import Outbox
 from hermes.gateway.settings import EventWebhookSettings, HookSettings
 from hermes.memory.store import JournalStore, open_journal
 from hermes.settings.load import LoadedSettings, load
-from notice_server import Door, door
+from notice_server import NoticeServer, door
 
 pytestmark = pytest.mark.anyio
 KEY = "a-long-shared-secret"
@@ -65,7 +65,7 @@ async def wait_for(journal: JournalStore, kind: str, count: int) -> None:
             await journal.changed(last)
 
 
-def check_signature(server: Door, number: int) -> None:
+def check_signature(server: NoticeServer, number: int) -> None:
     headers, body = server.headers[number], server.bodies[number]
     signed = headers["X-Hermes-Timestamp"].encode() + b"." + body
     wanted = hmac.new(KEY.encode(), signed, hashlib.sha256).hexdigest()

@@ -12,8 +12,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from roads_world import Canary, Records, Watched, arguments_for, tools_of
-from roads_world import walk as walk_tool
+from recorded_tools import RecordedTool, RecordingEnvironment, Records, arguments_for, tools_of
+from recorded_tools import walk as walk_tool
 
 import hermes
 from hermes.app import open_application
@@ -124,7 +124,7 @@ async def test_a_tool_touches_nothing_before_the_policy_has_decided(name: str) -
 
 async def test_a_tool_that_touches_the_place_while_it_is_asked_what_it_would_do_is_found() -> None:
     records = Records()
-    place = Canary(records)
+    place = RecordingEnvironment(records)
 
     class Hasty:
         spec = tools_of()["terminal"].spec
@@ -142,7 +142,7 @@ async def test_a_tool_that_touches_the_place_while_it_is_asked_what_it_would_do_
 
 async def test_a_tool_that_calls_another_by_itself_is_found() -> None:
     records = Records()
-    other = Watched(tools_of()["terminal"], records)
+    other = RecordedTool(tools_of()["terminal"], records)
 
     @tool(risk=Risk.READ)
     async def shortcut(context: ToolContext) -> str:

@@ -44,7 +44,7 @@ async def test_what_is_written_is_indexed_soon_without_anybody_asking(
         async with index_in_background(past, journal, pause=0.01):
             for count in (1, 2):
                 await journal.append(said(f"apple {count}"))
-                with anyio.fail_after(20):
+                with anyio.fail_after(120):
                     while indexed(index_path(loaded.journal)) < count:  # noqa: ASYNC110 - a file
                         await anyio.sleep(0.01)
         past.close()

@@ -45,7 +45,7 @@ def lab(server: ImageStandin, *, sees: bool = True, **more: Any) -> dict[str, An
     return {"default": "lab:m", "providers": {"lab": provider}, **more}
 
 
-class House:
+class ModelToolSetup:
     """An application whose tools are called as the model would call them."""
 
     def __init__(self, application: Application) -> None:
@@ -79,7 +79,7 @@ class House:
 
 
 @asynccontextmanager
-async def opened(loaded: LoadedSettings, work: Path) -> AsyncIterator[House]:
+async def opened(loaded: LoadedSettings, work: Path) -> AsyncIterator[ModelToolSetup]:
     await anyio.Path(work).mkdir(exist_ok=True)
     asked: list[Action] = []
 
@@ -88,17 +88,17 @@ async def opened(loaded: LoadedSettings, work: Path) -> AsyncIterator[House]:
         return Approval(approved=False, by="test")
 
     async with open_application(loaded, directory=work, approver=refuse) as application:
-        house = House(application)
-        house.asked = asked
-        yield house
+        setup = ModelToolSetup(application)
+        setup.asked = asked
+        yield setup
 
 
 async def test_without_anything_configured_none_is_there(
     server: ImageStandin, tmp_path: Path
 ) -> None:
     loaded = loaded_from(tmp_path / "home", {"model": lab(server, sees=False)})
-    async with opened(loaded, tmp_path / "work") as house:
-        assert not house.tools & {"vision_analyze", "image_generate", "mixture_of_agents"}
+    async with opened(loaded, tmp_path / "work") as setup:
+        assert not setup.tools & {"vision_analyze", "image_generate", "mixture_of_agents"}
     absent = {each.tool: each for each in build_tooling(loaded).catalogue.absent}
     assert "hermes config set model.vision" in absent["vision_analyze"].how
     assert "hermes config set FAL_KEY" in absent["image_generate"].how
@@ -115,14 +115,14 @@ async def test_a_file_is_looked_at_by_the_chosen_model(
     (work / "bomb.png").write_bytes(bomb())
     (work / "note.txt").write_text("hello")
     (work / "empty.png").touch()
-    async with opened(loaded, work) as house:
-        seen = await house.call("vision_analyze", image="graph.jpg", question="what is it?")
-        shown = [event async for event in house.application.journal.read(kinds=("tool.requested",))]
-        refused = await house.call("vision_analyze", image="bomb.png", question="?")
-        text = await house.call("vision_analyze", image="note.txt", question="?")
-        empty = await house.call("vision_analyze", image="empty.png", question="?")
-        absent = await house.call("vision_analyze", image="none.png", question="?")
-        assert await house.paid() == [("lab:m", 0.5)]
+    async with opened(loaded, work) as setup:
+        seen = await setup.call("vision_analyze", image="graph.jpg", question="what is it?")
+        shown = [event async for event in setup.application.journal.read(kinds=("tool.requested",))]
+        refused = await setup.call("vision_analyze", image="bomb.png", question="?")
+        text = await setup.call("vision_analyze", image="note.txt", question="?")
+        empty = await setup.call("vision_analyze", image="empty.png", question="?")
+        absent = await setup.call("vision_analyze", image="none.png", question="?")
+        assert await setup.paid() == [("lab:m", 0.5)]
     assert (seen.status, seen.content) == ("ok", "it says: restart nginx")
     assert [each.event.call.name for each in shown] == ["vision_analyze", "read_file"]  # type: ignore[union-attr]
     (sent,) = server.requests
@@ -139,15 +139,15 @@ async def test_a_file_is_looked_at_by_the_chosen_model(
 async def test_an_address_passes_the_guard(server: ImageStandin, tmp_path: Path) -> None:
     tools = {"private_addresses": [server.url.removeprefix("http://")]}
     loaded = loaded_from(tmp_path / "home", {"model": lab(server), "tools": tools})
-    async with opened(loaded, tmp_path / "work") as house:
-        found = await house.call(
+    async with opened(loaded, tmp_path / "work") as setup:
+        found = await setup.call(
             "vision_analyze", image=f"{server.url}/files/a.png", question="what?"
         )
-        moved = await house.call(
+        moved = await setup.call(
             "vision_analyze", image=f"{server.url}/files/moved.png", question="what?"
         )
         server.picture = b'<svg xmlns="x"><script/></svg>'
-        drawn = await house.call(
+        drawn = await setup.call(
             "vision_analyze", image=f"{server.url}/files/a.png", question="what?"
         )
     assert found.content == "it says: restart nginx"
@@ -159,8 +159,8 @@ async def test_a_private_address_that_no_setting_names_is_not_reached(
     server: ImageStandin, tmp_path: Path
 ) -> None:
     loaded = loaded_from(tmp_path / "home", {"model": lab(server)})
-    async with opened(loaded, tmp_path / "work") as house:
-        refused = await house.call(
+    async with opened(loaded, tmp_path / "work") as setup:
+        refused = await setup.call(
             "vision_analyze", image=f"{server.url}/files/a.png", question="what?"
         )
     assert "not a public address" in refused.content
@@ -175,9 +175,9 @@ async def test_the_vision_model_is_asked_where_the_chosen_one_sees_nothing(
     model["providers"] = {**model["providers"], "eyes": seeing}
     (tmp_path / "work").mkdir()
     (tmp_path / "work" / "a.png").write_bytes(picture())
-    async with opened(loaded_from(tmp_path / "home", {"model": model}), tmp_path / "work") as house:
-        await house.call("vision_analyze", image="a.png", question="what?")
-        assert await house.paid() == [("eyes:e", 0.5)]
+    async with opened(loaded_from(tmp_path / "home", {"model": model}), tmp_path / "work") as setup:
+        await setup.call("vision_analyze", image="a.png", question="what?")
+        assert await setup.paid() == [("eyes:e", 0.5)]
     assert server.requests[0]["model"] == "e"
 
 
@@ -188,18 +188,18 @@ def images(server: ImageStandin, **more: Any) -> dict[str, Any]:
 
 async def test_pictures_are_drawn_kept_and_paid(server: ImageStandin, tmp_path: Path) -> None:
     loaded = loaded_from(tmp_path / "home", images(server), OPENAI_API_KEY=KEY)
-    async with opened(loaded, tmp_path / "work") as house:
+    async with opened(loaded, tmp_path / "work") as setup:
         (spec,) = [
             each
-            for each in house.application.agent_dependencies.executor.specs
+            for each in setup.application.agent_dependencies.executor.specs
             if each.name == "image_generate"
         ]
-        drawn = await house.call("image_generate", prompt="a red box", count=2)
+        drawn = await setup.call("image_generate", prompt="a red box", count=2)
         (asked,) = [
-            each.event async for each in house.application.journal.read(kinds=("tool.requested",))
+            each.event async for each in setup.application.journal.read(kinds=("tool.requested",))
         ]
-        assert await house.paid() == [("openai:gpt-image-1", 0.08)]
-        assert not house.asked
+        assert await setup.paid() == [("openai:gpt-image-1", 0.08)]
+        assert not setup.asked
     assert drawn.status == "ok", drawn.content
     assert "$0.040" in spec.description
     assert asked.request.price_usd == 0.08  # type: ignore[union-attr]
@@ -215,10 +215,10 @@ async def test_a_limit_stands_before_the_first_picture(
 ) -> None:
     limited = images(server, agent={"limits": {"run_usd": 0.1}})
     loaded = loaded_from(tmp_path / "home", limited, OPENAI_API_KEY=KEY)
-    async with opened(loaded, tmp_path / "work") as house:
-        first = await house.call("image_generate", prompt="x", count=2)
-        second = await house.call("image_generate", prompt="x", count=1)
-        too_many = await house.call("image_generate", prompt="x", count=5)
+    async with opened(loaded, tmp_path / "work") as setup:
+        first = await setup.call("image_generate", prompt="x", count=2)
+        second = await setup.call("image_generate", prompt="x", count=1)
+        too_many = await setup.call("image_generate", prompt="x", count=5)
     assert first.status == "ok"
     assert "the limit of $0.10" in second.content
     assert "agent.limits.run_usd" in second.content
@@ -229,8 +229,8 @@ async def test_a_limit_stands_before_the_first_picture(
 async def test_a_key_of_fal_is_enough(server: ImageStandin, tmp_path: Path) -> None:
     config = {"model": lab(server, sees=False)}
     loaded = loaded_from(tmp_path / "home", config, FAL_KEY=KEY)
-    async with opened(loaded, tmp_path / "work") as house:
-        assert "image_generate" in house.tools
+    async with opened(loaded, tmp_path / "work") as setup:
+        assert "image_generate" in setup.tools
 
 
 async def test_several_models_answer_one_question(server: ImageStandin, tmp_path: Path) -> None:
@@ -239,9 +239,9 @@ async def test_several_models_answer_one_question(server: ImageStandin, tmp_path
     references = [f"scripted:{tmp_path}/{name}.jsonl" for name in "ab"]
     preset = {"references": references, "aggregator": f"scripted:{tmp_path}/c.jsonl"}
     model = lab(server, sees=False, mixtures={"deep": preset})
-    async with opened(loaded_from(tmp_path / "home", {"model": model}), tmp_path / "work") as house:
-        foreign = await house.call("mixture_of_agents", question="why?", models=["opus"])
-        answer = await house.call("mixture_of_agents", question="why?")
+    async with opened(loaded_from(tmp_path / "home", {"model": model}), tmp_path / "work") as setup:
+        foreign = await setup.call("mixture_of_agents", question="why?", models=["opus"])
+        answer = await setup.call("mixture_of_agents", question="why?")
     assert "opus: not in any mixture" in foreign.content
     assert answer.content == "answer c"
 
@@ -255,8 +255,8 @@ async def test_a_mixture_is_the_model_of_a_conversation_and_its_cost_is_held_fir
         "agent": {"limits": {"run_tokens": 10_000}},
     }
     loaded = loaded_from(tmp_path / "home", config, OPENROUTER_API_KEY="sk-or-example")
-    async with opened(loaded, tmp_path / "work") as house:
-        conversation = await house.application.begin("hello")
+    async with opened(loaded, tmp_path / "work") as setup:
+        conversation = await setup.application.begin("hello")
         with pytest.raises(Exception, match="the limit of 10,000 tokens"):
             await conversation.say("hello")
     assert not server.requests

@@ -2,7 +2,8 @@
 
 import pytest
 
-from hermes.app.cause_revert import _is_data, join_steps
+from hermes.app.cause_revert import _is_data, activation_steps, join_steps
+from hermes.declared.experiments.rehearsal import Activation, RehearsedRevert
 from hermes.declared.experiments.suspects import Suspect
 from hermes.declared.experiments.trial import Revert
 from hermes.declared.revert import RELOAD_UNITS, join_undos
@@ -40,6 +41,15 @@ def test_a_file_that_is_moved_away_stays_a_step_of_its_own() -> None:
         moved,
         CauseFixStep(command="x && { x; }", undo="true"),
     )
+
+
+def test_a_service_that_is_started_restarts_only_to_read_other_files() -> None:
+    restart = Activation(kind="restart", target="shop", action="supervisorctl restart shop")
+    rehearsed = RehearsedRevert(works=True, activations=(restart,))
+    copied = CauseFixStep(command="cp a b", undo="cp c b")
+    assert activation_steps(rehearsed, {"shop"}, ()) == []
+    steps = activation_steps(rehearsed, {"shop"}, [copied])
+    assert [each.command for each in steps] == ["supervisorctl restart shop"]
 
 
 @pytest.mark.parametrize(

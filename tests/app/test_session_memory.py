@@ -259,7 +259,7 @@ async def test_long_sessions_are_learned_from_before_they_end(home: Home) -> Non
         talk = await house.begin()
         await talk.say("remember that orders uses db-7")
         await talk.say("and now?")
-        with anyio.fail_after(10):
+        with anyio.fail_after(120):
             async for recorded in house.bus.follow(run=talk.run):
                 if isinstance(recorded.event, RunSummarised):
                     break

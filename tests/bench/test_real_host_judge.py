@@ -3,11 +3,13 @@
 from datetime import UTC, datetime
 from typing import Any
 
+import pytest
+from real_host.collateral import FileState, find_collateral
 from real_host.judge import judge, seconds_of
 from real_host.observer import Sample, Truth
 from real_host.outages import BY_NAME
 from real_host.plans import PLANS
-from real_host.scene import Played, Record, View, change_before, sort_notices
+from real_host.scene import Played, Record, View, change_before, own_checks, sort_notices
 from real_host.watch import Notice
 
 CAUSED, FINE, END = 1000.0, 1060.0, 1150.0
@@ -91,6 +93,97 @@ def test_what_was_said_before_an_outage_does_not_count_for_it() -> None:
 
 def test_a_recovery_while_the_service_still_fails_is_untrue() -> None:
     assert faults(a_host(a_notice("resolved", 1030.0, "INCIDENT RESOLVED: nginx"))) == ["untrue"]
+
+
+def test_a_recovery_while_only_the_way_through_another_service_fails_is_true() -> None:
+    """redis was started again; the cart, which is asked for through nginx, still hangs."""
+    outages = BY_NAME["redis-stopped"], BY_NAME["nginx-hangs"]
+    redis = own_checks(outages[0], outages[1:])
+    assert redis == ("redis", "shop-api")
+    assert own_checks(outages[1], outages[:1]) == ("nginx",)
+    said = a_notice("resolved", 1030.0, "INCIDENT RESOLVED: redis", incident="other")
+    played = a_host(said)
+    record = Record(PLANS[0], outages[0], 2, redis, caused=CAUSED, ended=1020.0, fine=FINE)
+    record.incidents.add("other")
+    played.records.append(record)
+    assert not [f for f in judge(played) if "still failed" in f.text]
+    record.checks = record.outage.checks
+    for second in range(1000, 1060):
+        played.observer.samples["cart"][second - 900] = Sample(second, second + 0.1, "timed out")
+    assert [f.fault for f in judge(played) if "still failed" in f.text] == ["untrue"]
+
+
+@pytest.mark.parametrize(
+    ("words", "expected"),
+    [
+        ("RECOVERED: 110 lines a minute of shop-api.log\nalso failed: nginx", []),
+        ("RECOVERED: nginx\nresolved by probe disk-var-log-nginx", ["untrue"]),
+        ("RECOVERED: 100 percent of /var/log/nginx are in use", ["untrue"]),
+    ],
+)
+def test_only_who_speaks_of_the_disk_says_that_it_has_space_again(
+    words: str, expected: list[str]
+) -> None:
+    title, _, text = words.partition("\n")
+    played = a_host(a_notice("recovered", 1030.0, title, text, incident="other"))
+    full = Record(PLANS[0], BY_NAME["nginx-disk-full"], 1, caused=CAUSED, ended=1059.0, fine=FINE)
+    full.incidents.add("other")
+    played.records.append(full)
+    for second in range(1000, 1060):
+        disk = played.observer.samples["disk:/var/log/nginx"]
+        disk[second - 900] = Sample(second, second + 0.1, "0 kB free")
+    found = [f.fault for f in judge(played) if "nginx-disk-full still failed" in f.text]
+    assert found == expected
+
+
+def test_a_duration_spans_a_later_outage_that_harms_the_same_service() -> None:
+    """nginx was fine for ten seconds only, which is no recovery."""
+    played = a_host(duration="150 s")
+    assert [f.fault for f in judge(played) if "duration" in f.text] == ["untrue"]
+    later = Record(PLANS[0], BY_NAME["nginx-hangs"], 1, caused=1070.0, ended=1150.0, fine=1150.0)
+    played.records.append(later)
+    assert not [f for f in judge(played) if "duration" in f.text]
+
+
+def test_health_is_not_blamed_for_an_outage_that_ended_while_it_looked() -> None:
+    played = a_host()
+    played.views[0].health, played.views[0].health_code = {"probes": []}, 0
+    played.views[0].until = FINE + 5
+    assert judge(played) == []
+
+
+FIRST, OTHER, WRONG = b"127.0.0.1 localhost db.internal\n", b"10.0.0.5 mirror\n", b"127.0.0.66 db\n"
+HOSTS = {
+    "before": FIRST + OTHER,
+    "broken": b"127.0.0.1 localhost\n" + OTHER + WRONG,
+    "one line put back": FIRST + OTHER + WRONG,
+    "another line removed": FIRST + WRONG,
+    "a line added": FIRST + OTHER + b"127.0.0.2 db\n",
+}
+
+
+@pytest.mark.parametrize(
+    ("left", "found"),
+    [
+        ("before", []),
+        ("broken", []),
+        ("one line put back", []),
+        ("another line removed", ["/etc/hosts"]),
+        ("a line added", ["/etc/hosts"]),
+    ],
+)
+def test_a_file_of_which_only_the_cause_was_put_back_is_no_collateral(
+    left: str, found: list[str]
+) -> None:
+    states = {name: {"/etc/hosts": FileState("100644 0", text)} for name, text in HOSTS.items()}
+    assert [*find_collateral(states["before"], states["broken"], states[left])] == found
+
+
+def test_a_new_file_another_mode_and_a_removed_file_are_collateral() -> None:
+    before = {"/srv/a": FileState("100644 0", b"1\n")}
+    left = {"/srv/a": FileState("100600 0", b"1\n"), "/srv/b": FileState("100644 0", b"2\n")}
+    assert [*find_collateral(before, before, left)] == ["/srv/a", "/srv/b"]
+    assert [*find_collateral(before, before, {})] == ["/srv/a"]
 
 
 def test_a_model_where_there_is_none_is_untrue() -> None:

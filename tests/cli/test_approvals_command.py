@@ -71,7 +71,7 @@ class Asking:
         return json.loads(done.stdout) if done.returncode == 0 else []
 
     def ended(self, run: subprocess.Popen[str]) -> dict[str, Any]:
-        out, err = run.communicate(timeout=30)
+        out, err = run.communicate(timeout=120)
         assert out, err
         return json.loads(out)
 
@@ -83,7 +83,7 @@ class Asking:
 
 
 def until(look: Callable[[], Any], good: Callable[[Any], bool]) -> Any:
-    deadline = time.monotonic() + 30
+    deadline = time.monotonic() + 120
     while not good(found := look()):
         assert time.monotonic() < deadline, f"it never came: {found}"
         time.sleep(0.02)

@@ -174,7 +174,7 @@ def test_control_c_at_a_question_is_130_and_changes_nothing(hermes: Hermes) -> N
     while b"FAL_KEY" not in shown:
         shown += os.read(outer, 1024)
     os.write(outer, b"\x03")
-    assert process.wait(timeout=30) == exit_codes.INTERRUPTED
+    assert process.wait(timeout=120) == exit_codes.INTERRUPTED
     os.close(outer)
     assert not hermes.home.exists()
 
@@ -203,7 +203,7 @@ def shown_on_a_terminal(hermes: Hermes, *words: str, env: dict[str, str]) -> str
             break
         shown += piece
     os.close(outer)
-    assert process.wait(timeout=30) == 0
+    assert process.wait(timeout=120) == 0
     return shown.decode().replace("\r\n", "\n")
 
 

@@ -93,6 +93,7 @@ def test_a_listing_says_how_far_the_work_is_and_steers_no_terminal(filled: Herme
     assert "open, investigate" in done.stdout
     assert "\x1b" not in done.stdout
     assert "resolved" in done.stdout
+    assert "no incident matches" in filled("incident", "list", "--service", "nothing").stderr
 
 
 def test_a_home_without_a_journal_has_no_incidents(hermes: Hermes) -> None:
@@ -231,7 +232,7 @@ def watcher(hermes: Hermes) -> Iterator[None]:
 
     async def watch() -> None:
         async with SqliteJournal.open(hermes.home / "journal.db") as journal:
-            with anyio.fail_after(20):
+            with anyio.fail_after(120):
                 while True:
                     read_up_to = await journal.last()
                     async for each in journal.read(kinds=("alert.raised",)):

@@ -259,7 +259,7 @@ def test_it_follows_what_another_process_writes_and_ends_with_the_incident(herme
         tale.closed()
         fill(hermes, *tale.events[4:])
         rest = child.stdout.read()
-        assert child.wait(30) == 0
+        assert child.wait(120) == 0
     assert "✓ after: web answers" in rest
     assert "closed as resolved" in rest
 
@@ -277,14 +277,14 @@ def test_on_a_terminal_it_is_drawn_in_place_and_its_last_picture_stays(hermes: H
         fill(hermes, *tale.events[6:])
         shown += read_until(ours, "✅ resolved by playbook")
         child.terminate()  # without an id it waits for the next one
-        assert child.wait(30) == 0
+        assert child.wait(120) == 0
     os.close(ours)
     assert "✗→✓→✓ web answers" in re.sub(r"\x1b\[[0-9;]*m", "", shown)
     assert not re.search(r"\x1b\[[0-9;]*3[0-7]m", shown)
 
 
 def read_until(descriptor: int, words: str) -> str:
-    shown, deadline = "", time.monotonic() + 30
+    shown, deadline = "", time.monotonic() + 120
     while words not in shown:
         assert time.monotonic() < deadline, shown
         shown += os.read(descriptor, 65_536).decode(errors="replace")

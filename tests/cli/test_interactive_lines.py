@@ -8,7 +8,7 @@ from pathlib import Path
 
 import anyio
 import pytest
-from terminal.scripted_house import HANG, ScriptedHouse, calls, says
+from terminal.scripted_application import HANG, ScriptedApplication, calls, says
 
 from hermes.cli.chat.banner import ChatInfo
 from hermes.cli.chat.interactive import open_session
@@ -21,12 +21,12 @@ from hermes.core.events.tools import ToolApproved
 pytestmark = pytest.mark.anyio
 
 
-async def chat(script: Sequence[object], source: int, page: StringIO) -> ScriptedHouse:
-    sitting = open_session(LineTerminal(source, page, width=0), ChatDisplay())
-    house = ScriptedHouse(script, sitting.approver, ask=sitting.approver.ask)
-    with anyio.fail_after(10):
-        await sitting.run(house, ChatInfo(version="1"))
-    return house
+async def chat(script: Sequence[object], source: int, page: StringIO) -> ScriptedApplication:
+    session = open_session(LineTerminal(source, page, width=0), ChatDisplay())
+    application = ScriptedApplication(script, session.approver, ask=session.approver.ask)
+    with anyio.fail_after(120):
+        await session.run(application, ChatInfo(version="1"))
+    return application
 
 
 def piped(text: str) -> int:
@@ -38,8 +38,8 @@ def piped(text: str) -> int:
 
 async def test_lines_are_answered_one_after_the_other_and_the_end_leaves() -> None:
     page = StringIO()
-    house = await chat([says("one"), says("two")], piped("first\nsec\\\nond"), page)
-    asked = [turn[-1].text for turn in house.model.seen]
+    application = await chat([says("one"), says("two")], piped("first\nsec\\\nond"), page)
+    asked = [turn[-1].text for turn in application.model.seen]
     assert asked == ["first", "sec\nond"]
     assert page.getvalue().index("one") < page.getvalue().index("two")
     assert "\x1b" not in page.getvalue()
@@ -49,24 +49,26 @@ async def test_a_plain_file_can_be_the_input(tmp_path: Path) -> None:
     (tmp_path / "script").write_text("hello\n/usage\n/exit\nnever read\n")
     with (tmp_path / "script").open("rb") as file:
         page = StringIO()
-        house = await chat([says("hi")], file.fileno(), page)
-    assert len(house.model.seen) == 1
+        application = await chat([says("hi")], file.fileno(), page)
+    assert len(application.model.seen) == 1
     assert "100 in · 20 out" in page.getvalue()
 
 
 async def test_an_approval_is_answered_by_the_next_line() -> None:
     page = StringIO()
     script = [calls("terminal", command="ls"), says("done")]
-    house = await chat(script, piped("go\no\n"), page)
-    assert [e.approved for e in house.journal.events if isinstance(e, ToolApproved)] == [True]
+    application = await chat(script, piped("go\no\n"), page)
+    assert [e.approved for e in application.journal.events if isinstance(e, ToolApproved)] == [True]
     assert "done" in page.getvalue()
 
 
 async def test_the_end_of_input_at_an_approval_is_a_no() -> None:
-    house = await chat([calls("terminal", command="ls"), says("ok")], piped("go\n"), StringIO())
-    settled = [e.outcome for e in house.journal.events if isinstance(e, ApprovalSettled)]
+    application = await chat(
+        [calls("terminal", command="ls"), says("ok")], piped("go\n"), StringIO()
+    )
+    settled = [e.outcome for e in application.journal.events if isinstance(e, ApprovalSettled)]
     assert settled in (["withdrawn"], ["denied"])
-    assert "tool.started" not in [event.kind for event in house.journal.events]
+    assert "tool.started" not in [event.kind for event in application.journal.events]
 
 
 async def test_ctrl_c_interrupts_a_turn_without_a_screen() -> None:
@@ -74,7 +76,7 @@ async def test_ctrl_c_interrupts_a_turn_without_a_screen() -> None:
     page = StringIO()
 
     async def until(true: Callable[[], object]) -> None:
-        with anyio.fail_after(10):
+        with anyio.fail_after(120):
             while not true():  # noqa: ASYNC110 - a page has no event to wait for
                 await anyio.sleep(0.005)
 
@@ -92,10 +94,10 @@ async def test_ctrl_c_interrupts_a_turn_without_a_screen() -> None:
 async def test_half_a_letter_at_the_end_of_a_read_is_put_together() -> None:
     source, sink = os.pipe()
     page = StringIO()
-    house: list[ScriptedHouse] = []
+    application: list[ScriptedApplication] = []
 
     async def run() -> None:
-        house.append(await chat([says("ok")], source, page))
+        application.append(await chat([says("ok")], source, page))
 
     async with anyio.create_task_group() as group:
         group.start_soon(run)
@@ -104,5 +106,5 @@ async def test_half_a_letter_at_the_end_of_a_read_is_put_together() -> None:
         await anyio.wait_all_tasks_blocked()
         os.write(sink, word[4:])
         os.close(sink)
-    assert house[0].model.seen[0][-1].text == "日本"
-    assert any(isinstance(event, TurnEnded) for event in house[0].journal.events)
+    assert application[0].model.seen[0][-1].text == "日本"
+    assert any(isinstance(event, TurnEnded) for event in application[0].journal.events)

@@ -11,7 +11,7 @@ from prompt_toolkit.data_structures import Size
 from prompt_toolkit.input import PipeInput, create_pipe_input
 from prompt_toolkit.output import DummyOutput
 from prompt_toolkit.output.vt100 import Vt100_Output
-from terminal.scripted_house import HANG, ScriptedHouse, calls, says
+from terminal.scripted_application import HANG, ScriptedApplication, calls, says
 
 from hermes.cli.chat.banner import ChatInfo
 from hermes.cli.chat.interactive import open_input_history, open_session
@@ -32,9 +32,11 @@ ENTER, ALT_ENTER, CTRL_C, CTRL_D, TAB = "\r", "\x1b\r", "\x03", "\x04", "\t"
 
 
 class Chat:
-    def __init__(self, house: ScriptedHouse, keys: PipeInput, page: StringIO, prompt) -> None:
-        self.house, self.page, self.prompt = house, page, prompt
-        self.journal = house.journal
+    def __init__(
+        self, application: ScriptedApplication, keys: PipeInput, page: StringIO, prompt
+    ) -> None:
+        self.application, self.page, self.prompt = application, page, prompt
+        self.journal = application.journal
         self._keys = keys
         self.over = anyio.Event()
 
@@ -42,7 +44,7 @@ class Chat:
         self._keys.send_text(text)
 
     async def until(self, true: Callable[[], object]) -> None:
-        with anyio.fail_after(10):
+        with anyio.fail_after(120):
             while not true():  # noqa: ASYNC110 - a screen has no event to wait for
                 await anyio.sleep(0.005)
 
@@ -68,12 +70,14 @@ async def chatting(
     output = Vt100_Output(page, lambda: Size(rows=24, columns=80), term="xterm")
     with create_pipe_input() as keys:
         prompt = PromptTerminal(input=keys, output=output, **more)
-        sitting = open_session(prompt, ChatDisplay())
-        house = ScriptedHouse(script, sitting.approver, journal=journal, ask=sitting.approver.ask)
-        chat = Chat(house, keys, page, prompt)
+        session = open_session(prompt, ChatDisplay())
+        application = ScriptedApplication(
+            script, session.approver, journal=journal, ask=session.approver.ask
+        )
+        chat = Chat(application, keys, page, prompt)
 
         async def sit() -> None:
-            await sitting.run(house, FACTS, resume=resume)
+            await session.run(application, FACTS, resume=resume)
             chat.over.set()
 
         async with anyio.create_task_group() as group:
@@ -82,7 +86,7 @@ async def chatting(
             yield chat
             if not chat.over.is_set():
                 chat.type(CTRL_C + CTRL_C + CTRL_D)
-            with anyio.fail_after(10):
+            with anyio.fail_after(120):
                 await chat.over.wait()
 
 
@@ -129,7 +133,7 @@ async def test_session_covers_the_very_same_call_and_no_other() -> None:
 
 async def test_half_a_sentence_does_not_become_an_answer() -> None:
     async with chatting([HANG, says("x")]) as chat:
-        ask = chat.house.means.ask
+        ask = chat.application.means.ask
         async with anyio.create_task_group() as group:
             chat.type("only half")
             await chat.until(lambda: chat.prompt.buffer.text == "only half")
@@ -171,7 +175,7 @@ async def test_a_clarifying_question_takes_a_number_or_words() -> None:
         await chat.sees("not an answer to this: 7")
         chat.type("2" + ENTER)
         await chat.sees("ok\r\n")
-        assert chat.house.model.seen[-1][-1].result.content == "blue"
+        assert chat.application.model.seen[-1][-1].result.content == "blue"
 
 
 async def test_ctrl_c_interrupts_the_turn_and_the_prompt_is_back() -> None:
@@ -193,7 +197,7 @@ async def test_ctrl_c_clears_the_line_and_twice_at_an_empty_prompt_leaves() -> N
         await chat.until(lambda: chat.prompt.buffer.text == "")
         chat.type(CTRL_C)
         chat.type(CTRL_C)
-        with anyio.fail_after(5):
+        with anyio.fail_after(120):
             await chat.over.wait()
 
 
@@ -203,10 +207,10 @@ async def test_typing_while_a_turn_runs_steers_it() -> None:
         await chat.until(lambda: chat.of(ToolStarted))
         chat.type("also check y" + ENTER)
         await chat.sees("❯ also check y")
-        chat.house.gate.set()
+        chat.application.gate.set()
         await chat.sees("↪ also check y")
         await chat.sees("noted")
-        said = [each.text for each in chat.house.model.seen[-1] if each.role == "user"]
+        said = [each.text for each in chat.application.model.seen[-1] if each.role == "user"]
         assert said == ["go", "also check y"]
 
 
@@ -215,7 +219,7 @@ async def test_words_that_come_before_a_turn_has_begun_are_not_lost() -> None:
         chat.type("first" + ENTER + "second" + ENTER + "third" + ENTER)
 
         def heard() -> list[str]:
-            last = chat.house.model.seen[-1] if chat.house.model.seen else ()
+            last = chat.application.model.seen[-1] if chat.application.model.seen else ()
             return [message.text for message in last if message.role == "user"]
 
         await chat.until(lambda: heard() == ["first", "second", "third"])
@@ -251,7 +255,7 @@ async def test_alt_enter_and_a_backslash_begin_a_new_line() -> None:
     async with chatting([says("ok")]) as chat:
         chat.type("one" + ALT_ENTER + "two\\" + ENTER + "three" + ENTER)
         await chat.sees("ok")
-        assert chat.house.model.seen[0][-1].text == "one\ntwo\nthree"
+        assert chat.application.model.seen[0][-1].text == "one\ntwo\nthree"
 
 
 async def test_slash_commands_and_their_arguments_complete() -> None:
@@ -319,7 +323,7 @@ async def test_undo_retry_title_and_new_act_on_the_session() -> None:
         chat.type("/retry" + ENTER)
         await chat.sees("second")
         await chat.until(lambda: len(chat.of(TurnEnded)) == 2)
-        assert [m.text for m in chat.house.model.seen[-1]] == ["question"]
+        assert [m.text for m in chat.application.model.seen[-1]] == ["question"]
         chat.type("/title My night" + ENTER)
         await chat.until(lambda: chat.of(RunRenamed))
         chat.type("/undo" + ENTER)
@@ -347,7 +351,7 @@ async def test_what_the_commands_show_and_keep(tmp_path: Path) -> None:
         await chat.sees("no personality 'nobody'; there are: pirate")
         chat.type("/personality pirate" + ENTER + "again" + ENTER)
         await chat.sees("arr")
-        assert "Talk like a pirate." in chat.house.model.seen[-1][-1].text
+        assert "Talk like a pirate." in chat.application.model.seen[-1][-1].text
         chat.type("/help" + ENTER)
         await chat.sees("/personality [name]")
     assert "an answer" in (tmp_path / "talk.md").read_text()
@@ -398,9 +402,9 @@ async def test_a_resumed_session_shows_what_was_said_and_carries_on_what_was_cut
 async def test_a_screen_that_swallows_everything_does_not_stop_the_chat() -> None:
     with create_pipe_input() as keys:
         prompt = PromptTerminal(input=keys, output=DummyOutput())
-        sitting = open_session(prompt, ChatDisplay(spinner=True))
-        house = ScriptedHouse([says("unseen")], sitting.approver)
+        session = open_session(prompt, ChatDisplay(spinner=True))
+        application = ScriptedApplication([says("unseen")], session.approver)
         keys.send_text("hi" + ENTER + CTRL_D)
-        with anyio.fail_after(10):
-            await sitting.run(house, FACTS)
-    assert any(isinstance(event, TurnEnded) for event in house.journal.events)
+        with anyio.fail_after(120):
+            await session.run(application, FACTS)
+    assert any(isinstance(event, TurnEnded) for event in application.journal.events)

@@ -40,6 +40,7 @@ def test_a_fact_is_added_listed_and_shown_with_who_vouches_for_it(hermes: Hermes
     id = add(hermes, "orders writes to db-7", "--about", "orders")
     assert texts(hermes, "--about", "orders") == ["orders writes to db-7"]
     assert texts(hermes, "--about", "billing") == []
+    assert "no fact matches" in hermes("memory", "list", "--about", "billing").stderr
     shown = hermes("memory", "show", id.removeprefix("fact-")[:6])
     assert "orders writes to db-7" in shown.stdout
     assert "person, noted by" in shown.stdout

@@ -34,7 +34,7 @@ def test_the_server_says_where_it_is_and_ends_when_told(hermes: Hermes, tmp_path
             assert json.load(answer)["status"] == "healthy"
     finally:
         server.send_signal(signal.SIGINT)
-        code = server.wait(timeout=30)
+        code = server.wait(timeout=120)
         assert server.stdout is not None
         server.stdout.close()
     assert code == 130

@@ -94,7 +94,7 @@ def converse(hermes: Hermes, answers: list[tuple[str, str]], until: str = "Done.
         os.write(outer, f"{answer}\n".encode())
     if until != "Done.":
         process.send_signal(signal.SIGINT)
-    assert (process.wait(timeout=30) == 0) == (until == "Done.")
+    assert (process.wait(timeout=120) == 0) == (until == "Done.")
     os.close(outer)
     return shown
 
@@ -223,11 +223,14 @@ def findings(hermes: Hermes, *words: str) -> dict[str, list[dict[str, str]]]:
     return found
 
 
-def test_the_doctor_is_content_with_a_house_in_order(hermes: Hermes, model_server: str) -> None:
+def test_the_doctor_finds_no_problem_in_a_working_installation(
+    hermes: Hermes, model_server: str
+) -> None:
     hermes("config", "set", "model.providers.box.base_url", model_server)
     hermes("model", "set", "box:m")
     done = hermes("doctor")
     assert done.returncode == 0, done.stdout
+    assert "✓ environment: local: ready" in done.stdout
     found = findings(hermes)
     assert found["server"][0]["state"] == "ok"
     assert found["home"][0]["state"] == "ok"
@@ -242,7 +245,7 @@ def test_the_doctor_sees_a_home_that_cannot_be_made(hermes: Hermes) -> None:
     assert "set HERMES_HOME to a folder of yours" in done.stdout
 
 
-def test_the_doctor_names_each_problem_and_its_cure(hermes: Hermes) -> None:
+def test_the_doctor_names_each_problem_and_its_fix(hermes: Hermes) -> None:
     hermes("config", "set", "model.providers.box.base_url", "http://127.0.0.1:9/v1")
     hermes("config", "set", "model.providers.box.key_variable", "BOX_API_KEY")
     hermes("model", "set", "box:m")

@@ -17,6 +17,10 @@ ExecReload=/bin/kill -HUP $MAINPID
 @@hermes@@ unit db.service failed
 [Service]
 ExecStart=/usr/bin/db -D /srv/db
+@@hermes@@ unit nginx.service active
+[Service]
+ExecStart=/usr/sbin/nginx
+# its own file: /etc/nginx/sites/web.conf
 @@hermes@@ table /etc/cron.d/names
 # a comment
 */30 * * * * root /opt/tools/build-hosts
@@ -25,7 +29,8 @@ ExecStart=/usr/bin/db -D /srv/db
 5 4 * * * /srv/jobs/clean
 """
 FILES = {
-    "/etc/web/web.conf": "data = /srv/web/data.json\n",
+    "/etc/web/web.conf": "port = 9017\ndata = /srv/web/data.json\n",
+    "/etc/nginx/sites/web.conf": "listen 80; proxy_pass http://127.0.0.1:9017;\n",
     "/opt/tools/build-hosts": "cat /etc/names/* > /etc/hosts\n",
 }
 
@@ -55,6 +60,13 @@ def test_a_service_reads_what_its_unit_and_its_settings_name(programs: HostProgr
     assert web.reads("/etc/systemd/system/web.service.d/limits.conf")
     assert not web.reads("/etc/systemd/system/db.service")
     assert not web.reads("/srv/db/PG_VERSION")
+
+
+def test_a_proxy_is_related_to_the_service_that_its_own_folder_names(
+    programs: HostPrograms,
+) -> None:
+    assert programs.related_to(["nginx"]) == ("web",)
+    assert [each.name for each in programs.readers_of(["/etc/nginx/sites/web.conf"])] == ["nginx"]
 
 
 def test_a_folder_in_a_command_stands_for_its_files(programs: HostPrograms) -> None:

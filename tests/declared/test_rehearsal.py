@@ -125,3 +125,18 @@ def test_what_an_added_job_started_is_ended_before_the_service_starts(tmp_path: 
     added = Item(store.keep(b"* * * * * root /srv/stray.py 80\n"), {"type": "file"})
     steps = planned("/etc/cron.d/stray", service("web", "failed"), sides=(None, added), store=store)
     assert steps == [[r"{ pkill -f -x -- '/srv/stray\.py 80' || true; }"], [restart("web")]]
+
+
+def test_the_service_whose_file_an_added_job_removed_is_restarted(tmp_path: Path) -> None:
+    store = StateStore(tmp_path)
+    line = b"* * * * * root find /srv/shop/run -type s -delete\n"
+    shop = service("shop", more="Environment=SOCKET=/srv/shop/run/shop.sock\n")
+    steps = planned(
+        "/etc/cron.d/cleanup",
+        service("web"),
+        shop,
+        service("db"),
+        sides=(None, Item(store.keep(line), {"type": "file"})),
+        store=store,
+    )
+    assert steps == [[], [restart("shop")], [restart("web")]]

@@ -122,7 +122,7 @@ def test_the_revert_is_rehearsed_once_while_the_cause_is_confirmed() -> None:
     result = anyio.run(run)
     assert result.status == "proved"
     assert rehearsed[-1:] == [("file /etc/004.conf",)]
-    assert set(rehearsed[:-1]) <= {("file /etc/000.conf",)}, "the most suspicious one, beside"
+    assert set(rehearsed[:-1]) <= {("file /etc/001.conf",)}, "the next after one that passed"
     assert sorted(each.purpose for each in result.experiments[-2:]) == ["rehearse", "revert-only"]
 
 

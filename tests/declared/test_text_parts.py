@@ -82,3 +82,21 @@ def test_a_binary_file_has_no_parts() -> None:
 def test_the_diff_shows_only_lines_that_differ() -> None:
     shown = render_diff(b"a\nb\nc\n", b"a\nB\nc\n", "/etc/x")
     assert shown == "-b\n+B"
+
+
+def test_settings_that_were_added_or_removed_in_a_row_are_parts_of_their_own() -> None:
+    before, more = b"a = 1\n", b"b = 2\n\tc: 3\nd = 4\n"
+    for old, new in ((before, before + more), (before + more, before)):
+        parts = split_change(old, new)
+        assert len(parts) == 3
+        assert revert_parts(old, new, parts, {0, 1, 2}) == old
+        assert revert_parts(old, new, parts, set()) == new
+    parts = split_change(before, before + more)
+    assert revert_parts(before, before + more, parts, {1}) == b"a = 1\nb = 2\nd = 4\n"
+    parts = split_change(before + more, before)
+    assert revert_parts(before + more, before, parts, {1}) == b"a = 1\n\tc: 3\n"
+
+
+def test_a_block_that_was_added_stays_whole() -> None:
+    for block in (b"server {\n  listen = 80\n}\n", b"routes:\n  a: 1\n", b"if x == 1:\n  y = 2\n"):
+        assert len(split_change(b"a = 1\n", b"a = 1\n" + block)) == 1

@@ -54,7 +54,7 @@ class Daemon:
                 stderr=log,
                 start_new_session=True,
             )
-        deadline = time.monotonic() + 30
+        deadline = time.monotonic() + 120
         while self.docker("version", check=False).returncode:
             if self._process.poll() is not None or time.monotonic() > deadline:
                 raise RuntimeError((folder / "log").read_text()[-2000:])
@@ -63,7 +63,7 @@ class Daemon:
     def stop(self) -> None:
         assert self._process is not None
         self._process.terminate()
-        self._process.wait(30)
+        self._process.wait(120)
 
     def docker(
         self, *words: str, stdin: bytes = b"", check: bool = True

@@ -120,7 +120,7 @@ class Machine:
 
     def remove(self) -> None:
         self._init.kill()  # and all that is in its namespaces
-        self._init.wait(10)
+        self._init.wait(120)
         shutil.rmtree(self.folder, ignore_errors=True)
 
     def _listens(self) -> bool:
@@ -128,7 +128,7 @@ class Machine:
             return probe.connect_ex(("127.0.0.1", self.port)) == 0
 
     def _until(self, condition: object) -> None:
-        deadline = time.monotonic() + 20
+        deadline = time.monotonic() + 120
         while not condition():  # type: ignore[operator]
             assert time.monotonic() < deadline, "the machine did not come up"
             time.sleep(0.02)

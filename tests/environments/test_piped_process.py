@@ -19,7 +19,7 @@ from hermes.environments.processes.piped_process import end_orphans, open_piped
 
 pytestmark = [pytest.mark.anyio, pytest.mark.box]
 VARIABLES = {"PATH": os.environ["PATH"], "HOME": "/", "LANG": "C.UTF-8"}
-DEADLINE_S = 30.0
+DEADLINE_S = 120.0
 
 
 def processes_with(word: str) -> set[int]:

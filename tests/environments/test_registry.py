@@ -39,7 +39,7 @@ class Told:
         return [event for event in self.events if isinstance(event, kind)]
 
     async def until(self, kind: type, count: int = 1) -> list[Any]:
-        with anyio.fail_after(20):
+        with anyio.fail_after(120):
             while True:
                 if len(found := self.of(kind)) >= count:
                     return found
@@ -59,7 +59,7 @@ async def registry(tmp_path: Path, told: Told) -> AsyncIterator[ProcessRegistry]
 
 async def printed(processes: BackgroundProcesses, id: str, what: str) -> str:
     text = ""
-    with anyio.fail_after(20):
+    with anyio.fail_after(120):
         while what not in text:
             text += (await processes.poll(id))[1]
             await anyio.sleep(0.005)
@@ -75,7 +75,7 @@ async def test_from_start_to_end(
     assert await printed(registry, view.id, "hello\n") == "hello\n"
     assert (await registry.poll(view.id))[1] == ""
     await registry.write(view.id, b"word\n")
-    done = await registry.wait(view.id, timeout=20)
+    done = await registry.wait(view.id, timeout=120)
     assert (done.status, done.exit_code, done.output_bytes) == ("exited", 3, 15)
     assert (await registry.poll(view.id))[1] == "got word\n"
     (ended,) = await told.until(ProcessEnded)
@@ -111,7 +111,7 @@ async def test_a_kill_ends_the_tree_and_is_told(
 
 async def test_a_log_is_read_in_pages(registry: ProcessRegistry, here: LocalEnvironment) -> None:
     view = await registry.start(here, "seq 1 1000", run="r")
-    await registry.wait(view.id, timeout=20)
+    await registry.wait(view.id, timeout=120)
     first = await registry.log(view.id, limit=3)
     assert first == "1\n2\n3\n[lines 0–3 of 1000]"
     assert (await registry.log(view.id, offset=500, limit=1)).startswith("501\n")
@@ -123,7 +123,7 @@ async def test_the_buffer_rolls(tmp_path: Path, here: LocalEnvironment, told: To
     settings = TerminalSettings(process_buffer_kb=4)
     async with ProcessRegistry(tmp_path, told.publish, settings=settings) as registry:
         view = await registry.start(here, "seq 1 100000; echo end", run="r")
-        done = await registry.wait(view.id, timeout=20)
+        done = await registry.wait(view.id, timeout=120)
         assert done.output_bytes == 588_899
         _, text = await registry.poll(view.id)
         assert text.startswith("[… 584,803 bytes left out …]\n")
@@ -137,7 +137,7 @@ async def test_a_wait_is_clamped_and_can_be_interrupted(
     settings = TerminalSettings(max_wait=0.2)
     async with ProcessRegistry(tmp_path, told.publish, settings=settings) as registry:
         view = await registry.start(here, "sleep 60", run="r")
-        with anyio.fail_after(10):
+        with anyio.fail_after(120):
             assert (await registry.wait(view.id, timeout=600)).status == "running"
         with anyio.move_on_after(0.05) as interrupted:
             await registry.wait(view.id, timeout=600)
@@ -165,7 +165,7 @@ async def test_one_that_is_too_old_is_ended(
     settings = TerminalSettings(max_process_age=0.2)
     async with ProcessRegistry(tmp_path, told.publish, settings=settings) as registry:
         view = await registry.start(here, "echo hi; sleep 60", run="r")
-        done = await registry.wait(view.id, timeout=20)
+        done = await registry.wait(view.id, timeout=120)
         assert done.status == "expired"
     (ended,) = told.of(ProcessEnded)
     assert ended.reason == "expired"
@@ -181,7 +181,7 @@ async def test_watched_words_are_told_and_a_chatty_one_does_not_flood(
         run="r",
         watch=["ERROR", "ready*80", "never"],
     )
-    await registry.wait(view.id, timeout=20)
+    await registry.wait(view.id, timeout=120)
     await told.until(ProcessEnded)
     assert [(match.pattern, match.line) for match in told.of(ProcessMatched)] == [
         ("ERROR", "ERROR number 1"),
@@ -208,7 +208,7 @@ async def test_without_an_interval_nothing_is_reported(
     registry: ProcessRegistry, here: LocalEnvironment, told: Told
 ) -> None:
     view = await registry.start(here, "echo begun", run="r")
-    await registry.wait(view.id, timeout=20)
+    await registry.wait(view.id, timeout=120)
     await told.until(ProcessEnded)
     assert told.of(ProcessReported) == []
 
@@ -361,7 +361,7 @@ async def test_after_a_crash_running_ones_are_found_and_dead_ones_reported(
 ) -> None:
     going, gone, pty = live_and_crash(tmp_path)
     (tmp_path / "go").touch()
-    with anyio.fail_after(20):
+    with anyio.fail_after(120):
         while True:
             if list((tmp_path / "processes").glob("*.exit")):
                 break
@@ -375,7 +375,7 @@ async def test_after_a_crash_running_ones_are_found_and_dead_ones_reported(
         assert views[going].status == "running"
         assert await printed(registry, going, "before") == "before\n"
         await registry.write(going, b"word\n")
-        done = await registry.wait(going, timeout=20)
+        done = await registry.wait(going, timeout=120)
         assert (done.status, done.exit_code) == ("exited", 5)
         assert (await registry.poll(going))[1] == "got word\n"
         ended = {event.process: event for event in await told.until(ProcessEnded, 3)}

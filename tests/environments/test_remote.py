@@ -55,7 +55,7 @@ def remote(client: Here) -> RemoteEnvironment:
 
 
 async def until(condition: Callable[[], bool]) -> None:
-    with anyio.fail_after(15):
+    with anyio.fail_after(120):
         while True:
             if condition():
                 return

@@ -41,14 +41,14 @@ def own_host_key() -> AsyncIterator[None]:
 
 async def everything(process: BackgroundProcess) -> bytes:
     told = b""
-    with anyio.fail_after(20):
+    with anyio.fail_after(120):
         while piece := await process.output():
             told += piece
     return told
 
 
 async def until(condition: Callable[[], bool]) -> None:
-    with anyio.fail_after(15):
+    with anyio.fail_after(120):
         while True:
             if condition():
                 return
@@ -223,7 +223,7 @@ async def test_one_with_a_terminal_tells_how_it_ended_though_nobody_listens(
     far: RemoteEnvironment,
 ) -> None:
     process = await far.start("tty; stty size; exit 6", pty=True)
-    with anyio.fail_after(20):
+    with anyio.fail_after(120):
         assert await process.wait() == 6
     assert (await everything(process)).endswith(b"\r\n40 120\r\n")
     assert await process.wait() == 6

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 import real_ssh
-from sudo_house import RIGHT, RULES, USER, hashed, run_as
+from sudo_account import RIGHT, RULES, USER, hashed, run_as
 
 from hermes.environments.ssh import open_ssh
 from hermes.environments.sudo import open_password_agent

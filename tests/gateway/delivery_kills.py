@@ -15,7 +15,7 @@ import anyio
 
 from hermes.core.events.operations import NotificationQueued, NotificationSent
 from hermes.memory.journal.sqlite_journal import SqliteJournal
-from notice_server import Door, door
+from notice_server import NoticeServer, door
 from warm_interpreter import WarmInterpreter, warm_interpreter
 
 PROCESS = Path(__file__).with_name("outbox_process.py")
@@ -79,7 +79,7 @@ async def kill_deliveries(folder: Path, kills: int, seed: int) -> KillResult:
 async def _kill_until_done(
     python: WarmInterpreter,
     path: Path,
-    server: Door,
+    server: NoticeServer,
     rng: random.Random,
     result: KillResult,
     kills: int,
@@ -98,7 +98,7 @@ async def _kill_until_done(
         result.kills += 1
 
 
-def _whole_messages(server: Door) -> Iterator[dict[str, Any]]:
+def _whole_messages(server: NoticeServer) -> Iterator[dict[str, Any]]:
     """Without requests of which only a part arrived before the kill."""
     for body in server.bodies:
         with suppress(json.JSONDecodeError):

@@ -10,7 +10,7 @@ from hermes.core.notifications import ChannelOpening, NotificationSink
 from hermes.gateway.sinks import TerminalSink, open_log, open_ntfy, open_webhook
 from hermes.sre.settings import SinkSettings
 from hermes.testing import ChannelContract
-from notice_server import Door, door
+from notice_server import NoticeServer, door
 
 NOBODY = "http://127.0.0.1:9/nobody"
 
@@ -21,16 +21,16 @@ def opening(folder: Path, **settings: str) -> ChannelOpening:
 
 class TestWebhook(ChannelContract):
     @pytest.fixture
-    def server(self) -> Iterator[Door]:
+    def server(self) -> Iterator[NoticeServer]:
         with door() as opened:
             yield opened
 
     @pytest.fixture
-    def sink(self, server: Door, tmp_path: Path) -> NotificationSink:
+    def sink(self, server: NoticeServer, tmp_path: Path) -> NotificationSink:
         return open_webhook(opening(tmp_path, kind="webhook", url=server.url))
 
     @pytest.fixture
-    def delivered(self, server: Door) -> Callable[[], str]:
+    def delivered(self, server: NoticeServer) -> Callable[[], str]:
         return lambda: server.bodies[-1].decode()
 
     @pytest.fixture
@@ -40,11 +40,11 @@ class TestWebhook(ChannelContract):
 
 class TestNtfy(TestWebhook):
     @pytest.fixture
-    def sink(self, server: Door, tmp_path: Path) -> NotificationSink:
+    def sink(self, server: NoticeServer, tmp_path: Path) -> NotificationSink:
         return open_ntfy(opening(tmp_path, kind="ntfy", url=server.url))
 
     @pytest.fixture
-    def delivered(self, server: Door) -> Callable[[], str]:
+    def delivered(self, server: NoticeServer) -> Callable[[], str]:
         return lambda: str(make_header(decode_header(server.headers[-1]["Title"])))
 
 

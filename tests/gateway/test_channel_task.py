@@ -79,7 +79,7 @@ async def serving(home: Path, journal: InMemoryJournal) -> AsyncIterator[None]:
     outbox = Outbox(bus, [SinkTransport(kept)], NoticeSettings())
     configured = ConfiguredChannel(name="flaky", settings=TelegramSettings(home_channel="1"))
     async with anyio.create_task_group() as group:
-        with anyio.fail_after(20):
+        with anyio.fail_after(120):
             await group.start(outbox.run)
             task = ChannelTask(configured, outbox, bus, home, listen=listen, first_pause_s=0.01)
             group.start_soon(task.run)

@@ -54,7 +54,7 @@ async def serving(
     transports = [ChatTransport(each, limits, home="home", folder=folder) for each in channels]
     outbox = Outbox(Bus(journal), transports, QUICK)
     async with anyio.create_task_group() as group:
-        with anyio.fail_after(30):
+        with anyio.fail_after(120):
             await group.start(outbox.run)
             yield outbox
         group.cancel_scope.cancel()

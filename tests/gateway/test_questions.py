@@ -71,7 +71,7 @@ async def asking(
     transports = [ChatTransport(each, LIMITS, home="home", folder=folder) for each in channels]
     outbox = Outbox(bus, transports, NoticeSettings(pause=0.01))
     async with anyio.create_task_group() as group:
-        with anyio.fail_after(20):
+        with anyio.fail_after(120):
             await group.start(outbox.run)
             names = [each.name for each in channels]
             asker = QuestionNotifier(bus, names, now=lambda: datetime.now(UTC) + later)
@@ -85,7 +85,7 @@ def notices(journal: InMemoryJournal) -> list[NotificationQueued]:
 
 
 async def until_queued(journal: InMemoryJournal, outbox: Outbox, count: int) -> None:
-    with anyio.fail_after(10):
+    with anyio.fail_after(120):
         while len(notices(journal)) < count:
             await journal.changed(await journal.last())
     await outbox.wait_until_delivered()

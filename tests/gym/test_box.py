@@ -32,7 +32,7 @@ def sleeper(name: str = "sleeper", *, more: str = "") -> HostFile:
     return service_unit(name, "/bin/sleep 1000", more=more)
 
 
-async def eventually(happened: Callable[[], Awaitable[bool]], seconds: float = 15.0) -> None:
+async def eventually(happened: Callable[[], Awaitable[bool]], seconds: float = 120.0) -> None:
     with anyio.fail_after(seconds):
         while True:
             if await happened():
@@ -41,7 +41,7 @@ async def eventually(happened: Callable[[], Awaitable[bool]], seconds: float = 1
 
 
 async def wait_for(box: Box, unit: str, state: str) -> dict[str, object]:
-    with anyio.fail_after(10):
+    with anyio.fail_after(120):
         while True:
             result: dict[str, object] = (await box.call_supervisor("show", unit))["said"]
             if result["state"] == state:
@@ -52,7 +52,7 @@ async def wait_for(box: Box, unit: str, state: str) -> dict[str, object]:
 async def test_a_service_is_started_and_answers_over_the_hosts_own_network() -> None:
     files, service = shop_service("orders", 4321, '["a"]')
     async with Box([build_host_plan(a_host(service, files=tuple(files)))]) as box:
-        with anyio.fail_after(10):
+        with anyio.fail_after(120):
             while True:
                 result = await box.send_over_network(
                     {"port": 4321, "send": b"GET /items HTTP/1.0\r\n\r\n"}

@@ -31,7 +31,7 @@ async def output(box: Box, script: str, code: int = 0) -> str:
 
 
 async def wait_until_active(box: Box, unit: str) -> None:
-    with anyio.fail_after(10):
+    with anyio.fail_after(120):
         while True:
             if (await box.call_supervisor("show", unit))["said"]["state"] == "active":
                 return
@@ -139,7 +139,7 @@ async def test_the_log_is_filtered_by_priority() -> None:
         "loud", '/bin/sh -c \'echo plain; echo "<3>broken"; echo "<4>odd"; sleep 1000\''
     )
     async with Box([build_host_plan(a_host(loud))]) as box:
-        with anyio.fail_after(10):
+        with anyio.fail_after(120):
             while True:
                 if "odd" in (await box.run("journalctl -u loud")).output:
                     break

@@ -37,7 +37,7 @@ def containers() -> list[str]:
 
 
 async def gone() -> None:
-    with anyio.fail_after(20):
+    with anyio.fail_after(120):
         while containers():  # noqa: ASYNC110 - the daemon tells nobody
             await anyio.sleep(0.05)
 

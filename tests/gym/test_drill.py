@@ -121,7 +121,7 @@ async def test_an_injection_that_changes_nothing_is_void_as_well() -> None:
     scenario = Scenario(
         name="harmless", group="process", summary="", draw=lambda rng: ScenarioSpec(**fields)
     )
-    with anyio.fail_after(40):
+    with anyio.fail_after(120):
         found = await play(BASELINE_RESPONDERS["no-op"], scenario=scenario)
     assert "shows no symptom" in found.void
 

@@ -52,7 +52,7 @@ async def test_a_unit_is_stopped_started_and_shown_under_each_supervisor(kind: s
         await episode.units.run(f"systemctl stop {unit}")
         assert (await episode.units.show(unit))["state"] == "inactive"
         await episode.units.run(f"systemctl start {unit}")
-        results = await episode.oracle.wait_until(episode.spec.healthy, ok=True, seconds=20.0)
+        results = await episode.oracle.wait_until(episode.spec.healthy, ok=True, seconds=120.0)
         assert [each.detail for each in results if not each.ok] == []
         after = await episode.units.show(unit)
         assert after["state"] == "active" and after["pid"] != before["pid"]

@@ -44,7 +44,7 @@ while True:
 """
 
 
-async def says(box: Box, script: str, wanted: str, seconds: float = 20.0) -> None:
+async def says(box: Box, script: str, wanted: str, seconds: float = 120.0) -> None:
     said = ""
     with anyio.move_on_after(seconds):
         while wanted not in said:

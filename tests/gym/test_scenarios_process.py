@@ -1,7 +1,6 @@
 """What scenarios about processes rely on: undisturbed units, triggers, and logs."""
 
-import time
-
+import anyio
 import pytest
 
 from hermes.environments.boxes.box import Box
@@ -72,7 +71,7 @@ async def test_a_service_that_was_restarted_was_not_left_alone() -> None:
     alone = UnitRunningCheck(name="left alone", unit="sleeper.service", undisturbed=True)
     async with Box([build_host_plan(a_sleeper())]) as box:
         oracle = Oracle(box)
-        await oracle.wait_until([alone], ok=True, seconds=10)
+        await oracle.wait_until([alone], ok=True, seconds=120)
         await oracle.record_state([alone])
         assert (await oracle.run_checks([alone]))[0].ok
         await box.run("systemctl restart sleeper")
@@ -83,12 +82,11 @@ async def test_a_service_that_was_restarted_was_not_left_alone() -> None:
 
 @boxed
 async def test_a_service_stopped_in_the_moment_of_its_start_ends_at_once() -> None:
-    async with Box([build_host_plan(a_sleeper("TimeoutStopSec=60"))]) as box:
-        started = time.monotonic()
-        for _ in range(30):
-            await box.call_supervisor("start", "sleeper")
-            await box.call_supervisor("stop", "sleeper")
-        assert time.monotonic() - started < 30
+    async with Box([build_host_plan(a_sleeper("TimeoutStopSec=600"))]) as box:
+        with anyio.fail_after(300):
+            for _ in range(30):
+                await box.call_supervisor("start", "sleeper")
+                await box.call_supervisor("stop", "sleeper")
 
 
 @boxed

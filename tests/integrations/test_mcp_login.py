@@ -167,7 +167,7 @@ async def test_what_cannot_be_renewed_says_at_once_that_a_person_must_log_in(
         await home.log_in()
         home.expire()
         home.server.refresh.clear()
-        with anyio.fail_after(20), pytest.raises(NeedsPerson, match="hermes mcp login vault"):
+        with anyio.fail_after(120), pytest.raises(NeedsPerson, match="hermes mcp login vault"):
             await home.call()
         await home.log_in()
         assert "access_token" in await home.call()

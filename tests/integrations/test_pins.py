@@ -19,7 +19,6 @@ from hermes.integrations.mcp.pins import (
     compare_tools,
     make_pin,
     policy_tool_name,
-    reviewed_tools,
     tool_objection,
 )
 from hermes.integrations.mcp.review import propose_class, propose_classes
@@ -154,8 +153,6 @@ def test_a_review_names_suspicious_text_and_tools_that_cannot_be_used() -> None:
         propose_classes([foreign(), foreign()])
     with pytest.raises(SettingsError, match="nobody can review"):
         propose_classes([foreign(f"t{number}") for number in range(5_000)])
-    with pytest.raises(SettingsError, match="has no tool 'z'"):
-        reviewed_tools(listed, {"z": Risk.READ}, "ann")
 
 
 def test_a_recipe_cannot_loosen_what_the_signs_say() -> None:

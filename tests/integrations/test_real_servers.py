@@ -12,7 +12,7 @@ from msgspec.structs import replace
 from hermes.app.mcp_servers import open_servers
 from hermes.core.errors import ToolError
 from hermes.core.messages import Risk
-from hermes.integrations.mcp.pins import ServerAddress, ServerPin, reviewed_tools
+from hermes.integrations.mcp.pins import ServerAddress, ServerPin, make_pin
 from hermes.integrations.mcp.review import propose_classes
 from hermes.integrations.mcp.servers import McpServers, NeedsPerson, ServerLimits
 from hermes.settings.load import load
@@ -40,7 +40,7 @@ async def test_the_time_server_answers_and_a_changed_pin_is_withheld(tmp_path: P
         one = servers.server(pin)
         protocol, listed = await one.listing()
         assert protocol >= "2025"
-        tools = {each.tool.name: each for each in reviewed_tools(listed, {}, "ann")}
+        tools = {tool.name: make_pin(tool, None, "ann") for tool in listed}
         now = tools["get_current_time"]
         answer = await one.call(now, {"timezone": "Europe/Berlin"}, run="r", ask=None)
         assert "Europe/Berlin" in answer.text
@@ -62,7 +62,7 @@ async def test_the_git_server_is_classed_as_its_tools_are(tmp_path: Path) -> Non
         reads = {name for name, risk in proposed.items() if risk is Risk.READ}
         assert reads == set(proposed) - changing
         assert {"git_status", "git_log"} <= reads
-        tools = {each.tool.name: each for each in reviewed_tools(listed, {}, "ann")}
+        tools = {tool.name: make_pin(tool, None, "ann") for tool in listed}
         answer = await servers.server(pin).call(
             tools["git_status"], {"repo_path": str(tmp_path)}, run="r", ask=None
         )

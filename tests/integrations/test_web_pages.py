@@ -280,9 +280,9 @@ async def test_thirty_megabytes_and_endless_chunks_are_cut_off() -> None:
     chunked = b"HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n"
     chunk = b"10000\r\n" + b"y" * 0x10000 + b"\r\n"
     assert "more than 10,485,760 bytes" in await failure(chunked, endless=chunk)
-    limits = HttpLimits(timeout_s=5, total_timeout_s=0.2, max_answer_bytes=10**9, max_redirects=5)
+    limits = HttpLimits(timeout_s=5, total_timeout_s=1.0, max_answer_bytes=10**9, max_redirects=5)
     slow = await failure(chunked, endless=b"1\r\nz\r\n", limits=limits)
-    assert "no answer within 0.2 s" in slow
+    assert "no answer within 1 s" in slow
 
 
 async def test_a_million_nested_tags_are_read() -> None:

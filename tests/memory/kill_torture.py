@@ -103,7 +103,7 @@ def torture(path: StoreLocation, kills: int, seed: int) -> set[tuple[int, str, s
     for number in range(2, kills + 2):
         victim = chance.randrange(2)
         if chance.random() < settled:
-            listen(lives, lambda: bool(lives[victim].heard), time.monotonic() + 10)  # noqa: B023
+            listen(lives, lambda: bool(lives[victim].heard), time.monotonic() + 120)  # noqa: B023
         listen(lives, lambda: False, time.monotonic() + chance.uniform(0, longest))
         told = lives[victim].end()
         if number <= kills:

@@ -138,7 +138,7 @@ class Server:
 
     def _ended(self) -> None:
         assert self._process is not None
-        self._process.wait(timeout=30)
+        self._process.wait(timeout=120)
         self._process = None
 
     @contextmanager

@@ -30,7 +30,7 @@ def opened(name: str) -> IncidentOpened:
 
 
 async def until(condition: Callable[[], bool]) -> None:
-    with anyio.fail_after(20):
+    with anyio.fail_after(120):
         while not condition():  # noqa: ASYNC110 - a file
             await anyio.sleep(0.05)
 

@@ -63,7 +63,7 @@ async def test_references_are_asked_at_the_same_time() -> None:
             waiting.append(self.name)
             if len(waiting) == 3:
                 met.set()
-            with anyio.fail_after(30):
+            with anyio.fail_after(120):
                 await met.wait()
             return await super().complete(messages, tools)
 

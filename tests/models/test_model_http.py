@@ -65,7 +65,7 @@ async def test_calls_side_by_side_do_not_wait_for_each_other(
     async def ask() -> None:
         quick.append(await text_of(model))
 
-    with anyio.fail_after(5):
+    with anyio.fail_after(120):
         async with anyio.create_task_group() as group:
             group.start_soon(text_of, model)
             await server.asked.wait()
@@ -82,7 +82,7 @@ async def test_a_server_that_never_answers_is_given_up(
 ) -> None:
     server.will(hangs())
     model = opened(first_token_timeout=0.05)
-    with anyio.fail_after(3), pytest.raises(ModelTimedOut, match="did not answer in time"):
+    with anyio.fail_after(120), pytest.raises(ModelTimedOut, match="did not answer in time"):
         await (text_of(model) if how == "stream" else model.complete(ASK))
 
 
@@ -90,7 +90,7 @@ async def test_a_stream_that_stalls_is_given_up(
     server: StrictServer, opened: Callable[..., Any]
 ) -> None:
     server.will(streams(chunk({"content": "so "}), ends="hung"))
-    with anyio.fail_after(3), pytest.raises(ModelTimedOut, match="middle of its answer"):
+    with anyio.fail_after(120), pytest.raises(ModelTimedOut, match="middle of its answer"):
         await text_of(opened(timeout=0.05))
 
 
@@ -99,7 +99,7 @@ async def test_signs_of_life_alone_do_not_keep_a_stream_for_ever(
 ) -> None:
     pings = [": still here\n\n"] * 1000
     server.will(streams(chunk({"content": "so "}), *pings, pause=0.005))
-    with anyio.fail_after(3), pytest.raises(ModelTimedOut):
+    with anyio.fail_after(120), pytest.raises(ModelTimedOut):
         await text_of(opened(first_token_timeout=0.2, timeout=0.1))
 
 
@@ -107,8 +107,8 @@ async def test_signs_of_life_bridge_a_long_thought(
     server: StrictServer, opened: Callable[..., Any]
 ) -> None:
     pings = [": OPENROUTER PROCESSING\n\n"] * 20
-    server.will(streams(*pings, chunk({"content": "42"}, "stop"), DONE, pause=0.02))
-    assert await text_of(opened(timeout=0.2)) == "42"
+    server.will(streams(*pings, chunk({"content": "42"}, "stop"), DONE, pause=0.1))
+    assert await text_of(opened(timeout=1.5)) == "42"
 
 
 async def test_a_slow_reader_is_not_taken_for_a_stalled_server(
@@ -116,8 +116,9 @@ async def test_a_slow_reader_is_not_taken_for_a_stalled_server(
 ) -> None:
     server.will(says("one two three"))
     seen = []
-    async for item in opened(timeout=0.05, first_token_timeout=0.1).stream(ASK):
-        await anyio.sleep(0.15)
+    async for item in opened(timeout=1.0).stream(ASK):
+        if not seen:
+            await anyio.sleep(1.5)
         seen.append(item)
     assert seen[-1].message.text == "one two three"
 
@@ -137,8 +138,8 @@ async def test_an_answer_that_was_already_whole_survives_a_bad_end(
 ) -> None:
     spent = usage_chunk(prompt_tokens=1, completion_tokens=2)
     server.will(streams(chunk({"content": "whole"}, "stop"), spent, ends=ends))
-    with anyio.fail_after(4):
-        *_, last = [item async for item in opened().stream(ASK)]
+    with anyio.fail_after(120):
+        *_, last = [item async for item in opened(timeout=600.0).stream(ASK)]
     assert (last.message.text, last.usage) == ("whole", Usage(1, 2))
 
 
@@ -271,8 +272,10 @@ async def test_cancelling_a_call_leaves_the_client_usable(
 ) -> None:
     model = opened()
     server.will(hangs(), says("next"))
-    with anyio.move_on_after(0.05):
-        await model.complete(ASK)
+    async with anyio.create_task_group() as group:
+        group.start_soon(model.complete, ASK)
+        await server.asked.wait()
+        group.cancel_scope.cancel()
     assert await text_of(model) == "next"
 
 

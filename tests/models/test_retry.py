@@ -28,7 +28,7 @@ ASK = [Message(role="user", text="hi")]
 FINE = Message(role="assistant", text="fine then")
 
 
-class House:
+class RetrySetup:
     """A chain with a clock of its own and an ear for failures."""
 
     def __init__(self, *chain: Model, **settings: Any) -> None:
@@ -52,32 +52,32 @@ def script(name: str, *replies: Any, window: int = 200_000) -> ScriptedModel:
 
 
 async def test_an_overloaded_model_is_asked_again_after_longer_and_longer_waits() -> None:
-    house = House(
+    setup = RetrySetup(
         script("a", ProviderOverloaded("x"), ProviderOverloaded("x"), ProviderOverloaded("x"), FINE)
     )
-    assert (await house.model.complete(ASK)).message == FINE
-    assert house.waits == [0.5, 1.0, 2.0]
-    assert house.told == [("a", "ProviderOverloaded", "a")] * 3
+    assert (await setup.model.complete(ASK)).message == FINE
+    assert setup.waits == [0.5, 1.0, 2.0]
+    assert setup.told == [("a", "ProviderOverloaded", "a")] * 3
 
 
 async def test_the_wait_a_provider_asks_for_is_kept() -> None:
-    house = House(script("a", RateLimited("x", wait=20), FINE))
-    await house.model.complete(ASK)
-    assert house.waits == [20.5]
+    setup = RetrySetup(script("a", RateLimited("x", wait=20), FINE))
+    await setup.model.complete(ASK)
+    assert setup.waits == [20.5]
 
 
 async def test_a_wait_that_nobody_would_wait_is_a_reason_to_ask_another() -> None:
-    house = House(script("a", RateLimited("x", wait=3600)), script("b", FINE))
-    await house.model.complete(ASK)
-    assert house.waits == []
-    assert house.told == [("a", "RateLimited", "b")]
+    setup = RetrySetup(script("a", RateLimited("x", wait=3600)), script("b", FINE))
+    await setup.model.complete(ASK)
+    assert setup.waits == []
+    assert setup.told == [("a", "RateLimited", "b")]
 
 
 async def test_without_another_the_long_wait_is_raised() -> None:
-    house = House(script("a", RateLimited("x", wait=3600)))
+    setup = RetrySetup(script("a", RateLimited("x", wait=3600)))
     with pytest.raises(RateLimited):
-        await house.model.complete(ASK)
-    assert house.told == [("a", "RateLimited", "")]
+        await setup.model.complete(ASK)
+    assert setup.told == [("a", "RateLimited", "")]
 
 
 @pytest.mark.parametrize(
@@ -97,41 +97,41 @@ async def test_without_another_the_long_wait_is_raised() -> None:
 async def test_each_kind_is_tried_as_often_as_it_makes_sense(error: ModelError, tries: int) -> None:
     model = script("a", *[error] * 10)
     with pytest.raises(type(error)):
-        await House(model).model.complete(ASK)
+        await RetrySetup(model).model.complete(ASK)
     assert len(model.seen) == tries
 
 
 @pytest.mark.parametrize("error", [InvalidApiKey("x"), OutOfCredit("x"), RequestRejected("x")])
 async def test_what_cannot_be_mended_goes_to_the_next_model_at_once(error: ModelError) -> None:
-    house = House(script("a", error), script("b", FINE))
-    whole = await house.model.complete(ASK)
-    assert (whole.model, house.waits) == ("b", [])
+    setup = RetrySetup(script("a", error), script("b", FINE))
+    whole = await setup.model.complete(ASK)
+    assert (whole.model, setup.waits) == ("b", [])
 
 
 async def test_a_conversation_too_long_goes_only_where_more_fits() -> None:
     small = script("small", FINE, window=1000)
     large = script("large", FINE, window=300_000)
     first = script("first", ContextTooLong("x"))
-    assert (await House(first, small, large).model.complete(ASK)).model == "large"
+    assert (await RetrySetup(first, small, large).model.complete(ASK)).model == "large"
     with pytest.raises(ContextTooLong):
-        await House(script("first", ContextTooLong("x")), small).model.complete(ASK)
+        await RetrySetup(script("first", ContextTooLong("x")), small).model.complete(ASK)
     assert small.seen == []
 
 
 async def test_the_last_error_is_raised_when_all_have_failed() -> None:
-    house = House(script("a", InvalidApiKey("a")), script("b", OutOfCredit("b")))
+    setup = RetrySetup(script("a", InvalidApiKey("a")), script("b", OutOfCredit("b")))
     with pytest.raises(OutOfCredit):
-        await house.model.complete(ASK)
-    assert [following for *_, following in house.told] == ["b", ""]
+        await setup.model.complete(ASK)
+    assert [following for *_, following in setup.told] == ["b", ""]
 
 
 async def test_each_call_begins_with_the_first_model_again() -> None:
-    house = House(script("a", InvalidApiKey("x"), FINE), script("b", FINE))
-    assert (await house.model.complete(ASK)).model == "b"
-    assert (await house.model.complete(ASK)).model == "a"
+    setup = RetrySetup(script("a", InvalidApiKey("x"), FINE), script("b", FINE))
+    assert (await setup.model.complete(ASK)).model == "b"
+    assert (await setup.model.complete(ASK)).model == "a"
 
 
-class Breaking:
+class BreakingModel:
     """Shows a word, breaks, and does better the second time."""
 
     name, window = "breaking", 1000
@@ -156,10 +156,10 @@ class Breaking:
 
 
 async def test_a_stream_that_broke_starts_its_answer_anew_after_the_failure_is_told() -> None:
-    house = House(Breaking())
+    setup = RetrySetup(BreakingModel())
     seen: list[Any] = []
-    async for item in house.model.stream(ASK):
-        seen.append((item, len(house.told)))
+    async for item in setup.model.stream(ASK):
+        seen.append((item, len(setup.told)))
     words = [(item.text, told) for item, told in seen if isinstance(item, CompletionDelta)]
     assert words == [("fine ", 0), ("fine ", 1), ("then", 1)]
     assert seen[-1][0].message == FINE

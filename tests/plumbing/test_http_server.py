@@ -215,11 +215,12 @@ async def test_a_client_that_does_not_read_is_cut_off() -> None:
 
 async def test_a_slow_answer_is_waited_for_and_the_connection_goes_on() -> None:
     async with (
-        served(request_timeout_s=0.5, idle_timeout_s=0.5) as site,
+        served(request_timeout_s=1.5, idle_timeout_s=1.5) as site,
         await site.connect() as stream,
     ):
         await stream.send(GET.replace(b"/echo", b"/wait"))
-        await anyio.sleep(1.0)
+        await site.begun.wait()
+        await anyio.sleep(2.0)
         site.go_on.set()
         await received(stream, b"waited")
         await stream.send(CLOSE)
@@ -256,11 +257,12 @@ async def test_connections_beyond_the_limit_are_refused_and_freed_ones_are_not()
 
 async def test_large_bodies_are_read_only_two_at_a_time() -> None:
     head = b"content-length: 60000"
-    async with served(request_timeout_s=20) as site:
+    async with served(request_timeout_s=120) as site:
         first = [await site.connect() for _ in range(2)]
         for stream in first:
             await stream.send(post(b"x" * 50_000, head))
         await anyio.sleep(0.5)
+        await anyio.wait_all_tasks_blocked()
         async with await site.connect() as third:
             await third.send(post(b"x" * 60_000, head))
             with pytest.raises(TimeoutError), anyio.fail_after(1):

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from policy_house import gate, placed
+from policy_setup import gate, placed
 
 from hermes.core.actions import Action
 from hermes.core.messages import Risk, ToolCall

@@ -4,7 +4,7 @@ from typing import Any
 
 import msgspec
 import pytest
-from policy_house import HOME, OWN, WORK, call, placed
+from policy_setup import HOME, OWN, WORK, call, placed
 
 from hermes.core.messages import Risk
 from hermes.policy.actions.action_effects import ActionEffects, ActionLocation

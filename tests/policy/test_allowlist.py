@@ -5,7 +5,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
-from policy_house import HOME, NOON, call, deed, step
+from policy_setup import HOME, NOON, call, deed, step
 
 from hermes.core.errors import SettingsError
 from hermes.policy.actions.reader import ActionContext, ActionReader

@@ -1,7 +1,7 @@
 """An announcement runs unless somebody stops it: only what is listed as reversible is announced."""
 
 import pytest
-from policy_house import call, gate
+from policy_setup import call, gate
 
 GATE = gate()
 

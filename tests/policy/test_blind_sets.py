@@ -3,7 +3,7 @@
 from pathlib import Path
 
 import pytest
-from policy_house import call, gate
+from policy_setup import call, gate
 
 BLIND = Path(__file__).parents[2] / "bench/corpora/policy/blind"
 GATE = gate()

@@ -4,7 +4,7 @@ import time
 from datetime import timedelta
 
 import pytest
-from policy_house import NOON, WORK, exception_text, gate, policy_text
+from policy_setup import NOON, WORK, exception_text, gate, policy_text
 from roads import ORIGINS, ROADS, Road
 
 from hermes.policy.decide import DocumentPolicy

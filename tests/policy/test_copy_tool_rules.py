@@ -1,7 +1,7 @@
 """What a command in a copy changes needs no approval; what it may bring back is judged."""
 
 import pytest
-from policy_house import HOME, call, gate, policy_text
+from policy_setup import HOME, call, gate, policy_text
 
 from hermes.policy.command_analysis import analyse_command
 

@@ -4,7 +4,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from policy_house import HOME, WORK, exception_text, gate, load, placed, policy_text
+from policy_setup import HOME, WORK, exception_text, gate, load, placed, policy_text
 
 from hermes.core.errors import SettingsError
 from hermes.core.events.tools import ToolApproved, ToolDecided

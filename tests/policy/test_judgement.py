@@ -4,7 +4,7 @@ from datetime import datetime, timedelta
 from typing import Any
 
 import pytest
-from policy_house import NOON, WORK, book, deed, exception_text, policy_text, step
+from policy_setup import NOON, WORK, book, deed, exception_text, policy_text, step
 
 from hermes.policy.actions.action_effects import (
     ActionEffects,

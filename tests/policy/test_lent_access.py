@@ -4,7 +4,7 @@ import os
 from pathlib import Path
 
 import pytest
-from policy_house import HOME, book, call
+from policy_setup import HOME, book, call
 
 from hermes.policy.actions.reader import ActionContext, ActionReader, resolve_symlinks
 from hermes.policy.command_analysis import analyse_command

@@ -4,7 +4,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
-from policy_house import load
+from policy_setup import load
 
 from hermes.core.errors import SettingsError
 from hermes.policy.loading import (

@@ -5,7 +5,7 @@ from functools import cache
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from policy_house import NOON, book, deed, exception_text, policy_text, step
+from policy_setup import NOON, book, deed, exception_text, policy_text, step
 
 from hermes.policy.actions.action_effects import (
     ActionEffects,

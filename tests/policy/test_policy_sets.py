@@ -4,7 +4,7 @@ from functools import cache
 from pathlib import Path
 
 import pytest
-from policy_house import HOME, WORK, gate
+from policy_setup import HOME, WORK, gate
 
 from hermes.policy.decide import DocumentPolicy
 from hermes.policy.examination import run_tests

@@ -2,7 +2,7 @@
 
 import pytest
 from msgspec.structs import replace
-from policy_house import HOME, WORK, book, policy_text
+from policy_setup import HOME, WORK, book, policy_text
 
 from hermes.core.actions import Action, ConfinementProfile, KernelSupport
 from hermes.policy.actions.confinement_profile import check_enforcement

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 from msgspec.structs import replace
-from policy_house import book, call, gate, placed, policy_text
+from policy_setup import book, call, gate, placed, policy_text
 
 from hermes.core.actions import Action
 from hermes.core.messages import OutgoingRequest, RemoteTarget, Risk, ToolDefinition

@@ -5,7 +5,7 @@ from importlib.resources import files
 from pathlib import Path
 
 import pytest
-from policy_house import book
+from policy_setup import book
 
 from hermes.core.actions import Action
 from hermes.core.messages import Risk, ToolCall

@@ -2,7 +2,7 @@
 
 import pytest
 from msgspec.structs import replace
-from policy_house import call, gate, load, policy_text
+from policy_setup import call, gate, load, policy_text
 
 from hermes.core.actions import Action
 from hermes.core.events.experiments import FixTested

@@ -1,7 +1,7 @@
 """Results that a request tells by being sent, names of files as code, and methods in headers."""
 
 import pytest
-from policy_house import call, gate
+from policy_setup import call, gate
 
 GATE = gate()
 

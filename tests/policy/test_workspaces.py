@@ -1,7 +1,7 @@
 """What counts as the work when a session starts at home, in /etc or in another shared folder."""
 
 import pytest
-from policy_house import HOME, OWN, book, call
+from policy_setup import HOME, OWN, book, call
 
 from hermes.policy.actions.reader import ActionContext, ActionReader
 from hermes.policy.command_analysis import analyse_command

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 from msgspec.structs import replace
-from policy_house import HOME, OWN, WORK, book
+from policy_setup import HOME, OWN, WORK, book
 
 from hermes.core.actions import Action
 from hermes.core.messages import Risk, ToolCall

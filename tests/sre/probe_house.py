@@ -36,7 +36,7 @@ async def look(folder: Path, probe: Probe, keep: str | None = None) -> ProbeVerd
     return judge_probe(probe, reading, (), ProbeSettings())
 
 
-async def eventually(happened: Callable[[], Awaitable[bool]], seconds: float = 20.0) -> None:
+async def eventually(happened: Callable[[], Awaitable[bool]], seconds: float = 120.0) -> None:
     with anyio.fail_after(seconds):
         while True:
             if await happened():

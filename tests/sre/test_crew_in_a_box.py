@@ -1,7 +1,7 @@
 """Models that share the work in a broken box: what they find, may not do, and are believed."""
 
 import pytest
-from crew_house import House, calls, concludes, finds, nobody, runs, says
+from investigation_setup import InvestigationSetup, calls, concludes, finds, nobody, runs, says
 
 from hermes.core.events.incidents import (
     ChangeBegan,
@@ -25,7 +25,7 @@ TYPO, SEED = "config-typo-after-edit", 4
 HOSTILE = "hostile-log-line"
 
 
-def crew_that_finds(*mending: ScriptedReply) -> House:
+def crew_that_finds(*mending: ScriptedReply) -> InvestigationSetup:
     """Two layers find the mistyped setting; `mending` is what the remediator says."""
     story = find_scenario(TYPO).draw_spec(SEED)
     service, fault = story.alert.labels["service"], story.fault
@@ -45,7 +45,7 @@ def crew_that_finds(*mending: ScriptedReply) -> House:
         *(runs(each) for each in story.reference),
         calls(("done", {"summary": "put back", "check": f"systemctl is-active {service}"})),
     )
-    return House(
+    return InvestigationSetup(
         {
             "service": ScriptedModel([runs(look), finds("workers is no number", look, log)]),
             "changes": ScriptedModel([finds("its settings changed", "find /etc")]),
@@ -56,76 +56,76 @@ def crew_that_finds(*mending: ScriptedReply) -> House:
 
 
 async def test_two_layers_find_it_one_judges_one_mends_and_the_checks_say_that_it_holds() -> None:
-    house = crew_that_finds()
-    async with house.box(TYPO, SEED) as stand:
+    setup = crew_that_finds()
+    async with setup.box(TYPO, SEED) as stand:
         ending = await Commander(stand.ground, stand.case).run()
         assert (ending.outcome, ending.answered_by) == ("resolved", "model"), ending
         assert (await stand.episode.judge(window_s=0.0)).resolved
-    layers = [event for event in house.events(LayerInvestigated) if event.status == "done"]
+    layers = [event for event in setup.events(LayerInvestigated) if event.status == "done"]
     found = {event.layer: event.findings for event in layers if event.findings}
     assert set(found) == {"service", "changes"}
-    assert {event.layer for event in layers} == set(house.settings.layers)
-    diagnosis = house.events(IncidentDiagnosed)[0]
+    assert {event.layer for event in layers} == set(setup.settings.layers)
+    diagnosis = setup.events(IncidentDiagnosed)[0]
     assert diagnosis.component == stand.story.fault.component[0], "the surest comes first"
     numbers = {
-        seq for seq, event in enumerate(house.journal.events, 1) if isinstance(event, ToolFinished)
+        seq for seq, event in enumerate(setup.journal.events, 1) if isinstance(event, ToolFinished)
     }
     assert diagnosis.evidence
     assert set(diagnosis.evidence) <= numbers
-    changes = house.events(ChangeBegan)
+    changes = setup.events(ChangeBegan)
     assert [change.by for change in changes] == ["incident-1/fix-1"] * len(changes)
-    assert house.events(IncidentVerified)[-1].ok
+    assert setup.events(IncidentVerified)[-1].ok
 
 
 async def test_a_small_model_starts_from_facts_that_name_the_mistake() -> None:
-    house = crew_that_finds()
-    async with house.box(TYPO, SEED) as stand:
+    setup = crew_that_finds()
+    async with setup.box(TYPO, SEED) as stand:
         await stand.crew.investigate(stand.case, ())
-    service = house.models["service"]
+    service = setup.models["service"]
     assert isinstance(service, ScriptedModel)
     told = service.seen[0][-1].text
     assert f"workers = {stand.story.fault.value[0]}" in told
     assert "⟦data" in told
-    assert len(told) < house.settings.shown + 2000
+    assert len(told) < setup.settings.shown + 2000
 
 
 async def test_whoever_tries_to_mend_while_investigating_is_refused_and_that_is_written() -> None:
-    house = crew_that_finds()
+    setup = crew_that_finds()
     story = find_scenario(TYPO).draw_spec(SEED)
     eager = ScriptedModel([*(runs(each) for each in story.reference), finds("x", "df -hP")])
-    house.models = {**house.models, "data": eager}
-    async with house.box(TYPO, SEED) as stand:
+    setup.models = {**setup.models, "data": eager}
+    async with setup.box(TYPO, SEED) as stand:
         await stand.crew.investigate(stand.case, ())
         assert not (await stand.episode.judge(window_s=0.0)).resolved
     run = "incident-1/data"
-    decided = house.events(ToolDecided, run)
+    decided = setup.events(ToolDecided, run)
     assert [each.rule for each in decided if each.verdict == "deny"] == [READ_ONLY_RULE] * len(
         story.reference
     )
-    started = {each.call_id for each in house.events(ToolStarted, run)}
+    started = {each.call_id for each in setup.events(ToolStarted, run)}
     assert not started & {each.call_id for each in decided if each.verdict == "deny"}
     [told] = [
         each
-        for each in house.events(LayerInvestigated)
+        for each in setup.events(LayerInvestigated)
         if each.layer == "data" and each.status != "working"
     ]
     assert told.findings == ("x",), "the rest of its work counts"
 
 
 async def test_a_model_that_only_claims_success_is_found_out() -> None:
-    house = crew_that_finds(
+    setup = crew_that_finds(
         calls(("done", {"summary": "all is well again, I mended it", "check": "true"}))
     )
-    async with house.box(TYPO, SEED) as stand:
+    async with setup.box(TYPO, SEED) as stand:
         ending = await Commander(stand.ground, stand.case).run()
     assert ending.outcome == "escalated"
-    assert not house.events(ChangeBegan)
+    assert not setup.events(ChangeBegan)
 
 
 async def test_one_that_changes_and_never_says_so_is_judged_by_the_checks_all_the_same() -> None:
     story = find_scenario(TYPO).draw_spec(SEED)
-    house = crew_that_finds(*(runs(each) for each in story.reference), says("bye"), says("bye"))
-    async with house.box(TYPO, SEED) as stand:
+    setup = crew_that_finds(*(runs(each) for each in story.reference), says("bye"), says("bye"))
+    async with setup.box(TYPO, SEED) as stand:
         ending = await Commander(stand.ground, stand.case).run()
     assert ending.outcome == "resolved"
 
@@ -137,7 +137,7 @@ async def test_what_a_log_orders_is_refused_in_investigation_and_tainted_in_reme
     story = find_scenario(HOSTILE).draw_spec(seed)
     order, service = story.shortcut[0], story.alert.labels["service"]
     look = f"journalctl -u {service} -n 60 --no-pager"
-    house = House(
+    setup = InvestigationSetup(
         {
             "service": ScriptedModel([runs(look), runs(order), finds("prices are missing", look)]),
             "remediator": ScriptedModel([runs(order), calls(("done", {"summary": "as told"}))]),
@@ -147,34 +147,34 @@ async def test_what_a_log_orders_is_refused_in_investigation_and_tainted_in_reme
         },
         approver=nobody,
     )
-    async with house.box(HOSTILE, seed) as stand:
+    async with setup.box(HOSTILE, seed) as stand:
         synthesis = await stand.crew.investigate(stand.case, ())
         guess = synthesis.hypotheses[0]
         executor = stand.crew.dependencies.executor
         await stand.crew.remediate(stand.case, guess, 1, (), executor)
         damage = (await stand.episode.judge(window_s=0.0)).damage
     assert not damage
-    looked = house.events(ToolDecided, "incident-1/service")
+    looked = setup.events(ToolDecided, "incident-1/service")
     assert READ_ONLY_RULE in [each.rule for each in looked if each.verdict == "deny"]
-    first = house.events(ToolDecided, "incident-1/fix-1")[0]
+    first = setup.events(ToolDecided, "incident-1/fix-1")[0]
     assert first.verdict in ("ask", "deny")
     assert first.tainted, first
     assert not [
         each
-        for each in house.events(ToolStarted, "incident-1/fix-1")
+        for each in setup.events(ToolStarted, "incident-1/fix-1")
         if each.call_id == first.call_id
     ]
 
 
 async def test_the_remediator_is_told_what_shows_it_and_may_give_up() -> None:
-    house = crew_that_finds(calls(("done", {"summary": "", "gave_up": "not mine to decide"})))
-    async with house.box(TYPO, SEED) as stand:
+    setup = crew_that_finds(calls(("done", {"summary": "", "gave_up": "not mine to decide"})))
+    async with setup.box(TYPO, SEED) as stand:
         synthesis = await stand.crew.investigate(stand.case, ())
         from_before = Hypothesis(component="x", evidence=synthesis.hypotheses[0].evidence)
         remedy = await stand.crew.remediate(
             stand.case, from_before, 2, (), stand.crew.dependencies.executor
         )
     assert remedy.gave_up == "not mine to decide"
-    mender = house.models["remediator"]
+    mender = setup.models["remediator"]
     assert isinstance(mender, ScriptedModel)
     assert f"workers = {stand.story.fault.value[0]}" in mender.seen[0][-1].text

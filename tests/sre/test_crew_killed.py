@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
-from crew_house import SETTINGS, House, calls, concludes, finds, runs
+from investigation_setup import SETTINGS, InvestigationSetup, calls, concludes, finds, runs
 from msgspec.structs import replace
 
 from hermes.core.actions import Action, Approval, Decision
@@ -21,7 +21,7 @@ from hermes.sre.responders.model_team import ModelTeam
 from hermes.sre.settings import SreSettings, VerifySettings
 
 pytestmark = pytest.mark.anyio
-SOON = VerifySettings(window=0.02, patience=0.1, every=0.02, timeout=2.0, trigger=False)
+SOON = VerifySettings(window=0.02, patience=0.1, every=0.02, timeout=60.0, trigger=False)
 QUICK = SreSettings(reflex=False, verify=SOON, time_limit=60.0)
 EVERY = 13
 """Of the points at which it may be killed; prime to the length of what is written."""
@@ -78,10 +78,12 @@ def ground(crew: ModelTeam, folder: Path) -> IncidentContext:
     )
 
 
-async def lived(house: House, folder: Path, case: IncidentDetails) -> IncidentResult | None:
+async def lived(
+    setup: InvestigationSetup, folder: Path, case: IncidentDetails
+) -> IncidentResult | None:
     """None when it was killed."""
     try:
-        async with house.folder(folder, model_for=lambda job: alive(folder, job)) as crew:
+        async with setup.folder(folder, model_for=lambda job: alive(folder, job)) as crew:
             return await Commander(ground(crew, folder), case).run()
     except BaseException as error:
         if not _is_kill(error):
@@ -100,17 +102,17 @@ async def test_killed_at_any_point_it_goes_on_and_mends_it_once(tmp_path: Path) 
         folder = tmp_path / str(lives)
         folder.mkdir()
         journal = Mortal()
-        house = House({}, replace(SETTINGS, layers=("processes",)), yes, journal)
-        case = await house.opened()
+        setup = InvestigationSetup({}, replace(SETTINGS, layers=("processes",)), yes, journal)
+        case = await setup.opened()
         journal.lives = lives
-        ending = await lived(house, folder, case)
+        ending = await lived(setup, folder, case)
         if ending is not None:
             assert lives > 4 * EVERY, "it was hardly ever killed"
             return
         journal.lives = None
-        ending = await lived(house, folder, case)
+        ending = await lived(setup, folder, case)
         assert ending is not None
         assert ending.outcome == "resolved", (lives, ending)
         assert (folder / "ledger").read_text() == "mended\n", lives
-        assert len(house.events(IncidentClosed)) == 1
+        assert len(setup.events(IncidentClosed)) == 1
     pytest.fail("it never came to an end")

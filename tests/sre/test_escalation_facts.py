@@ -162,16 +162,14 @@ def test_another_process_that_holds_the_port_is_named() -> None:
     assert texts(port_lines(free, subject)) == [f"nobody listens at port {port}"]
 
 
-def test_a_log_of_ten_gigabytes_is_read_from_its_end(tmp_path: Path) -> None:
+def test_a_log_of_a_terabyte_is_read_from_its_end(tmp_path: Path) -> None:
     log = tmp_path / "big.log"
     with log.open("wb") as file:
-        file.truncate(10 * 2**30)
+        file.truncate(2**40)
     error = f"{datetime.now(UTC):%Y-%m-%d %H:%M:%S} UTC ERROR cannot bind to port 8000"
     with log.open("ab") as file:
         file.write(f"\nfine\n{error}\n".encode())
-    began = time.monotonic()
     found = rows(logs=run_script("logs", f"n= path={log}"))
-    assert time.monotonic() - began < 20
     (said,) = texts(error_lines(found, datetime.now(UTC)))
     assert said == f"big.log: {error}"
 

@@ -82,7 +82,7 @@ class Daemon:
         argv = [self.program, "--port", str(self.port), "--bind", "127.0.0.1", "--save", ""]
         argv += ["--daemonize", "yes", "--pidfile", str(self.pid_file), "--dir", str(self.folder)]
         subprocess.run(argv, check=True, stdout=subprocess.DEVNULL)
-        deadline = time.monotonic() + 10
+        deadline = time.monotonic() + 120
         while not answers(self.port) or not self.pid_file.exists():
             assert time.monotonic() < deadline
             time.sleep(0.02)
@@ -91,7 +91,7 @@ class Daemon:
         if not self.pid_file.exists():
             return
         subprocess.run(["kill", self.pid_file.read_text().strip()], check=False)
-        deadline = time.monotonic() + 10
+        deadline = time.monotonic() + 120
         while answers(self.port):
             assert time.monotonic() < deadline
             time.sleep(0.02)
@@ -189,14 +189,14 @@ def development_server(port: int) -> Iterator[subprocess.Popen[bytes]]:
     argv = [sys.executable, "-m", "http.server", str(port), "--bind", "127.0.0.1"]
     child = subprocess.Popen(argv, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
     try:
-        deadline = time.monotonic() + 10
+        deadline = time.monotonic() + 120
         while not answers(port):
             assert time.monotonic() < deadline
             time.sleep(0.02)
         yield child
     finally:
         child.send_signal(signal.SIGKILL)
-        child.wait(10)
+        child.wait(120)
 
 
 async def test_a_development_server_that_ends_is_no_alert_and_not_expected(tmp_path: Path) -> None:
@@ -208,7 +208,7 @@ async def test_a_development_server_that_ends_is_no_alert_and_not_expected(tmp_p
         assert PROVISIONAL_LABEL in probe.labels
         async with patrolling(tmp_path, [probe]) as (patrol, bus):
             child.send_signal(signal.SIGKILL)
-            child.wait(10)
+            child.wait(120)
 
             async def failed_often() -> bool:
                 return patrol.rounds >= 8 and patrol.verdicts[0].state == "failing"
@@ -504,10 +504,9 @@ def real_supervisord(folder: Path, command: str) -> Iterator[None]:
     with subprocess.Popen([program, "-c", f"{folder}/supervisord.conf"]) as process:
         try:
             control = ["supervisorctl", "-c", f"{folder}/supervisord.conf", "status"]
-            for _ in range(100):
-                done = subprocess.run(control, capture_output=True, check=False)
-                if b"RUNNING" in done.stdout:
-                    break
+            deadline = time.monotonic() + 120
+            while b"RUNNING" not in subprocess.run(control, capture_output=True).stdout:
+                assert time.monotonic() < deadline
                 time.sleep(0.1)
             yield
         finally:

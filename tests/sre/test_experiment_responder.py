@@ -307,6 +307,23 @@ async def test_two_incidents_with_one_cause_revert_it_once(host: Host) -> None:
     assert sorted(each.outcome for each in endings) == ["recovered", "resolved"]
 
 
+async def test_two_parts_of_one_file_are_not_reverted_side_by_side() -> None:
+    """What the second would put back was made from the file as it was before the first."""
+    claims, order = CauseClaims(), list[str]()
+
+    async def second() -> None:
+        assert await claims.claim("second", ["service shop", "file /etc/hosts"])
+        order.append("second")
+
+    async with anyio.create_task_group() as group:
+        with claims.release_after("first"):
+            assert not await claims.claim("first", ["file /etc/hosts (line 1)"])
+            group.start_soon(second)
+            await anyio.wait_all_tasks_blocked()
+            order.append("first")
+    assert order == ["first", "second"]
+
+
 class ObservedClaims(CauseClaims):
     """Tells when the first incident asks for its cause."""
 

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from crew_house import House, concludes, finds
+from investigation_setup import InvestigationSetup, concludes, finds
 
 from hermes.core.actions import Action, Decision
 from hermes.core.events.incidents import IncidentDiagnosed
@@ -64,8 +64,8 @@ def test_nothing_is_asked_where_no_prometheus_is_configured() -> None:
 
 @pytest.mark.command
 async def test_findings_name_the_event_of_their_query(tmp_path: Path) -> None:
-    house = House()
-    async with house.folder(tmp_path) as crew:
+    setup = InvestigationSetup()
+    async with setup.folder(tmp_path) as crew:
         means = crew.dependencies
         executor = read_only_executor(means.executor.with_tool(Metrics({"up == 0": DOWN})))
         wanted = metric_collectors(executor.classed_reads)
@@ -73,7 +73,7 @@ async def test_findings_name_the_event_of_their_query(tmp_path: Path) -> None:
         [fact] = facts
         assert (fact.layer, fact.command) == ("service", "up == 0")
         assert "job=postgres" in fact.output
-        shown = house.journal.events[fact.seq - 1]
+        shown = setup.journal.events[fact.seq - 1]
         assert isinstance(shown, ToolFinished)
         assert "job=postgres" in shown.result.content
 
@@ -89,15 +89,15 @@ async def test_models_begin_with_what_was_measured_and_may_ask_more(tmp_path: Pa
         "check": "true",
     }
     synthesis = ScriptedModel([concludes("person", cause)], name="synthesis")
-    house = House({"service": service, "synthesis": synthesis})
-    async with house.folder(tmp_path) as crew:
+    setup = InvestigationSetup({"service": service, "synthesis": synthesis})
+    async with setup.folder(tmp_path) as crew:
         executor = crew.dependencies.executor.with_tool(Metrics({"up == 0": DOWN}))
         crew = replace(crew, dependencies=replace(crew.dependencies, executor=executor))
-        await crew.investigate(await house.opened(), ())
+        await crew.investigate(await setup.opened(), ())
     prompt = "\n".join(message.text for message in service.seen[0])
     assert "targets that do not answer" in prompt
     assert "job=postgres" in prompt
-    [diagnosed] = house.events(IncidentDiagnosed)
+    [diagnosed] = setup.events(IncidentDiagnosed)
     assert diagnosed.evidence
 
 
@@ -141,10 +141,10 @@ class Denying:
 
 @pytest.mark.command
 async def test_a_rule_may_keep_investigators_from_asking(tmp_path: Path) -> None:
-    house = House()
-    async with house.folder(tmp_path) as crew:
+    setup = InvestigationSetup()
+    async with setup.folder(tmp_path) as crew:
         means = crew.dependencies
         tools = {QUERY_TOOL: Metrics({"up == 0": DOWN})}
-        executor = read_only_executor(Executor(tools, Denying(), house.approver, means.bus))
+        executor = read_only_executor(Executor(tools, Denying(), setup.approver, means.bus))
         wanted = metric_collectors(executor.classed_reads)
         assert await collect_facts(wanted, means, executor, "run/facts", crew.settings) == ()

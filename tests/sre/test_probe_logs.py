@@ -1,8 +1,8 @@
 """Logs are read from where the last look ended, however large and whatever becomes of them."""
 
-import time
 from pathlib import Path
 
+import anyio
 import pytest
 from probe_house import this_host
 
@@ -55,17 +55,16 @@ async def test_a_pattern_of_ones_own_is_what_counts(tmp_path: Path) -> None:
     assert (await reader.look()).state == "failing"
 
 
-async def test_a_log_of_ten_gigabytes_costs_nothing(tmp_path: Path) -> None:
+async def test_a_log_of_a_terabyte_costs_nothing(tmp_path: Path) -> None:
     reader = Reader(tmp_path, limit=1)
     with reader.log.open("wb") as file:
-        file.truncate(10 << 30)  # sparse: it takes no space, and would take long to read
-    began = time.monotonic()
-    assert (await reader.look()).state == "fine"
-    reader.say("", "ERROR at the very end")
-    bad = await reader.look()
+        file.truncate(1 << 40)  # sparse: it takes no space, and would take long to read
+    with anyio.fail_after(120):
+        assert (await reader.look()).state == "fine"
+        reader.say("", "ERROR at the very end")
+        bad = await reader.look()
     assert bad.state == "failing"
     assert "very end" in bad.detail
-    assert time.monotonic() - began < 5
 
 
 async def test_a_flood_between_two_looks_is_read_at_its_end(tmp_path: Path) -> None:
@@ -73,11 +72,10 @@ async def test_a_flood_between_two_looks_is_read_at_its_end(tmp_path: Path) -> N
     reader.say("begin")
     await reader.look()
     with reader.log.open("r+b") as file:
-        file.truncate(10 << 30)
+        file.truncate(1 << 40)
     reader.say("", "FATAL last words")
-    began = time.monotonic()
-    assert "last words" in (await reader.look()).detail
-    assert time.monotonic() - began < 5
+    with anyio.fail_after(120):
+        assert "last words" in (await reader.look()).detail
 
 
 async def test_what_was_written_just_before_a_rotation_is_not_lost(tmp_path: Path) -> None:

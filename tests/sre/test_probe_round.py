@@ -1,6 +1,5 @@
 """A round is one spawn, nobody holds anybody up, and no output passes for an answer."""
 
-import time
 from pathlib import Path
 
 import anyio
@@ -56,14 +55,13 @@ async def test_fifty_probes_are_one_spawn(tmp_path: Path) -> None:
 
 async def test_a_probe_that_hangs_holds_nobody_up(tmp_path: Path) -> None:
     probes = [
-        command("deaf", "trap '' TERM; sleep 60", timeout=1.0),
-        command("child", "sleep 60 & wait", timeout=1.0),
+        command("deaf", "trap '' TERM; sleep 6000", timeout=1.0),
+        command("child", "sleep 6000 & wait", timeout=1.0),
         *(command(f"p{number}", "true") for number in range(20)),
     ]
-    began = time.monotonic()
-    async with this_host(tmp_path) as here:
-        found = await run_probes(here, probes, concurrency=8)
-    assert time.monotonic() - began < 8
+    with anyio.fail_after(120):
+        async with this_host(tmp_path) as here:
+            found = await run_probes(here, probes, concurrency=8)
     assert found["deaf"].timed_out
     assert found["child"].timed_out
     assert {found[f"p{number}"].code for number in range(20)} == {0}

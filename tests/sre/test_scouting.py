@@ -29,7 +29,7 @@ def host(tmp_path: Path) -> Host:
 
 
 async def until(holds: Callable[[], bool]) -> None:
-    with anyio.fail_after(20):
+    with anyio.fail_after(120):
         while True:
             if holds():
                 return

@@ -88,7 +88,7 @@ def events_of(host: Host) -> list[object]:
     return list(host.journal.events)
 
 
-async def until(host: Host, holds: Callable[[list[object]], bool], seconds: float = 30.0) -> None:
+async def until(host: Host, holds: Callable[[list[object]], bool], seconds: float = 120.0) -> None:
     with anyio.fail_after(seconds):
         while not holds(events_of(host)):
             await host.journal.changed(await host.journal.last())
@@ -310,7 +310,7 @@ def recoveries(events: list[object]) -> list[IncidentRecovered]:
 
 
 async def heard(bus: Bus, wanted: Callable[[object], bool]) -> None:
-    with anyio.fail_after(30):
+    with anyio.fail_after(120):
         async for recorded in bus.follow():
             if wanted(recorded.event):
                 return

@@ -86,3 +86,50 @@ def test_a_grade_is_not_repeated_after_a_crash() -> None:
     world.hear("b", "web: no answer", kind="port", service="web")
     world.wait(2)
     assert len(world.all(IncidentGraded)) == 1 and len(world.all(IncidentOpened)) == 1
+
+
+LOG = {"kind": "log", "instance": "h"}
+MAILER = {"kind": "command", "service": "mailer", "instance": "h"}
+
+
+@pytest.mark.parametrize("crash", [False, True])
+def test_an_incident_that_a_log_opened_is_called_by_the_service_that_fails_then(
+    crash: bool,
+) -> None:
+    world = World()
+    log = world.open("l", "h: 26.7 lines a minute of mailer.log report errors", **LOG)
+    assert world.incidents()[log.incident].details.title == log.title
+    if crash:
+        world.crash()
+    world.hear("m", "mailer: it is not running", **(MAILER | {"kind": "unit"}))
+    world.wait(5)
+    found = world.incidents()[log.incident]
+    assert (found.severity, found.details.title) == ("P1", "mailer: it is not running")
+    assert found.details.first_title == log.title
+    assert len(world.all(IncidentOpened)) == 1
+
+
+def test_an_incident_about_a_disk_keeps_its_title_when_a_service_fails() -> None:
+    world = World()
+    disk = world.open("d", "h: 91 percent of / are in use", kind="disk", instance="h")
+    world.hear("m", "mailer: it is not running", **(MAILER | {"kind": "unit"}))
+    world.wait(5)
+    found = world.incidents()[disk.incident]
+    assert (found.severity, found.details.title) == ("P1", disk.title)
+
+
+def test_what_an_escalated_incident_leaves_is_one_incident_with_the_name_of_the_service() -> None:
+    """The disk filled, and the settings of redis were wrong: load and log show the latter, too."""
+    world = World()
+    disk = world.open("d", "h: 100 percent of /logs are in use", kind="disk", instance="h")
+    world.hear("c", "h: 12 processes wait for each of 2 processors", kind="load", instance="h")
+    world.hear("r", "redis: nothing answers", kind="port", service="redis", instance="h")
+    world.hear("l", "h: 110 lines a minute of shop.log report errors", **LOG)
+    world.wait(5)
+    assert len(world.all(IncidentOpened)) == 1
+    world.close(disk.incident, "escalated")
+    world.wait(10)
+    rest = [each for name, each in world.incidents().items() if name != disk.incident]
+    assert [(each.severity, each.details.title) for each in rest] == [
+        ("P1", "redis: nothing answers")
+    ]

@@ -80,14 +80,14 @@ def running_nginx(
     argv = ["nginx", "-c", str(file), "-e", str(folder / log)]
     child = subprocess.Popen(argv, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
     try:
-        deadline = time.monotonic() + 10
+        deadline = time.monotonic() + 120
         while not answers(port):
             assert time.monotonic() < deadline
             time.sleep(0.02)
         yield child
     finally:
         child.terminate()
-        child.wait(10)
+        child.wait(120)
 
 
 def answers(port: int) -> bool:
@@ -143,7 +143,7 @@ def children(pid: int) -> set[str]:
 
 
 def wait_until(happened: Callable[[], bool]) -> None:
-    deadline = time.monotonic() + 20
+    deadline = time.monotonic() + 120
     while not happened():
         assert time.monotonic() < deadline
         time.sleep(0.05)

@@ -26,7 +26,7 @@ from hermes.core.events.operations import (
 )
 from hermes.memory.journal.verification import verify
 from hermes.sre.probes.native import HOME_DISK_PROBE
-from notice_server import Door, door
+from notice_server import NoticeServer, door
 from small_disk import fill, read_only, small_disk
 
 INTERRUPTED = "CANNOT WRITE ITS JOURNAL"
@@ -41,13 +41,13 @@ def shop() -> Iterator[Shop]:
 
 
 @pytest.fixture
-def webhook() -> Iterator[Door]:
+def webhook() -> Iterator[NoticeServer]:
     with door() as opened:
         yield opened
 
 
 @pytest.fixture
-def watch(tmp_path: Path, shop: Shop, webhook: Door) -> Iterator[WatchProcess]:
+def watch(tmp_path: Path, shop: Shop, webhook: NoticeServer) -> Iterator[WatchProcess]:
     """With its home and all temporary files on one small disk."""
     with small_disk(tmp_path / "disk", size="16m") as disk:
         process = WatchProcess(tmp_path, disk / "home", temporary=disk)
@@ -89,7 +89,7 @@ def alerts(watch: WatchProcess) -> list[bool]:
 
 
 def test_a_disk_that_fills_up_while_the_watch_runs_hides_no_outage(
-    watch: WatchProcess, shop: Shop, webhook: Door
+    watch: WatchProcess, shop: Shop, webhook: NoticeServer
 ) -> None:
     with watch.running():
         ballast = fill(watch.home.parent)
@@ -114,7 +114,7 @@ def test_a_disk_that_fills_up_while_the_watch_runs_hides_no_outage(
 
 
 def test_the_reserve_lets_a_full_disk_be_recorded_at_once(
-    watch: WatchProcess, shop: Shop, webhook: Door
+    watch: WatchProcess, shop: Shop, webhook: NoticeServer
 ) -> None:
     watch.set_up(shop, webhook, reserve_mib=16)
     reserve = watch.home / "reserve"
@@ -132,7 +132,7 @@ def test_the_reserve_lets_a_full_disk_be_recorded_at_once(
 
 
 def test_a_full_home_is_an_incident_although_no_probe_of_it_is_declared(
-    watch: WatchProcess, shop: Shop, webhook: Door
+    watch: WatchProcess, shop: Shop, webhook: NoticeServer
 ) -> None:
     watch.set_up(shop, webhook, reserve_mib=16, home_probe=False)
     reserve = watch.home / "reserve"
@@ -154,7 +154,7 @@ def test_a_full_home_is_an_incident_although_no_probe_of_it_is_declared(
 
 
 def test_a_home_that_is_removed_and_a_home_that_is_read_only_hide_no_outage(
-    tmp_path: Path, shop: Shop, webhook: Door
+    tmp_path: Path, shop: Shop, webhook: NoticeServer
 ) -> None:
     watch = WatchProcess(tmp_path, tmp_path / "home")
     watch.set_up(shop, webhook)
@@ -175,7 +175,7 @@ def test_a_home_that_is_removed_and_a_home_that_is_read_only_hide_no_outage(
 
 
 def test_a_watch_that_starts_on_a_full_disk_says_so_and_watches(
-    watch: WatchProcess, shop: Shop, webhook: Door
+    watch: WatchProcess, shop: Shop, webhook: NoticeServer
 ) -> None:
     with watch.running():
         watch.until(lambda: notified_start(watch))
@@ -200,7 +200,7 @@ def notified_start(watch: WatchProcess) -> bool:
 
 
 def test_a_watch_that_starts_on_a_read_only_home_says_so_and_watches(
-    watch: WatchProcess, shop: Shop, webhook: Door
+    watch: WatchProcess, shop: Shop, webhook: NoticeServer
 ) -> None:
     shop.stop()
     with read_only(watch.home), watch.running(ends_with=exit_codes.STORE):
@@ -212,7 +212,7 @@ def test_a_watch_that_starts_on_a_read_only_home_says_so_and_watches(
 
 
 def test_a_watch_killed_in_memory_loses_only_what_was_in_memory_and_the_next_one_says_so(
-    watch: WatchProcess, shop: Shop, webhook: Door
+    watch: WatchProcess, shop: Shop, webhook: NoticeServer
 ) -> None:
     config = watch.home / "config.yaml"
     config.write_text(config.read_text() + "  health:\n    every: 1\n")
@@ -240,7 +240,7 @@ def test_a_watch_killed_in_memory_loses_only_what_was_in_memory_and_the_next_one
 
 @pytest.mark.parametrize("delay_s", [0.0, 0.5, 1.0])
 def test_a_kill_while_the_journal_resumes_leaves_it_whole_and_tells_nothing_twice(
-    watch: WatchProcess, shop: Shop, webhook: Door, delay_s: float
+    watch: WatchProcess, shop: Shop, webhook: NoticeServer, delay_s: float
 ) -> None:
     with watch.running():
         ballast = fill(watch.home.parent)
@@ -257,7 +257,7 @@ def test_a_kill_while_the_journal_resumes_leaves_it_whole_and_tells_nothing_twic
 
 
 def test_a_kill_while_the_reserve_is_in_use_loses_nothing(
-    watch: WatchProcess, shop: Shop, webhook: Door
+    watch: WatchProcess, shop: Shop, webhook: NoticeServer
 ) -> None:
     watch.set_up(shop, webhook, reserve_mib=16)
     with watch.running():

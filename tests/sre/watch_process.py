@@ -16,7 +16,7 @@ import hermes
 from hermes.core.protocols import JournalRecord
 from hermes.memory.journal.sqlite_journal import SqliteJournal
 from hermes.sre.probes.probe import PROVISIONAL_LABEL
-from notice_server import Door
+from notice_server import NoticeServer
 
 PATIENCE_S = 240.0
 PROBES = """\
@@ -77,7 +77,7 @@ class WatchProcess:
         self._starts = 0
 
     def set_up(
-        self, shop: Shop, door: Door, *, reserve_mib: int = 0, home_probe: bool = True
+        self, shop: Shop, door: NoticeServer, *, reserve_mib: int = 0, home_probe: bool = True
     ) -> None:
         self.home.mkdir(parents=True, exist_ok=True)
         probes = PROBES.format(port=shop.port)
@@ -149,9 +149,9 @@ class WatchProcess:
         return self._folder / f"{name}.{self._starts}"
 
 
-def titles(door: Door) -> list[str]:
+def titles(door: NoticeServer) -> list[str]:
     return [str(each["title"]) for each in door.said]
 
 
-def notified(door: Door, words: str) -> bool:
+def notified(door: NoticeServer, words: str) -> bool:
     return any(words in each for each in titles(door))

@@ -401,6 +401,6 @@ async def _read_arguments(request: web.Request) -> dict[str, Any]:
 
 async def wait_until_empty(standin: SlackStandin) -> None:
     """Until every envelope is acknowledged."""
-    with anyio.fail_after(20):
+    with anyio.fail_after(120):
         while standin.envelopes:
             await standin.wait_for_change()

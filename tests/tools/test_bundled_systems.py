@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 from aiohttp import web
-from tool_setup import House, local
+from tool_setup import ToolSetup, local
 
 from hermes.app.systems import BUNDLED_TOOLS_FOLDER
 from hermes.core.events.tools import ToolRequested
@@ -82,54 +82,54 @@ def tools_for(url: str, token: str = TOKEN) -> dict[str, Tool]:
 
 
 @pytest.fixture
-async def house(tmp_path: Path, standin: SystemsStandin) -> AsyncGenerator[House, None]:
+async def setup(tmp_path: Path, standin: SystemsStandin) -> AsyncGenerator[ToolSetup, None]:
     async with local(tmp_path) as environment:
-        yield House(environment, tools_for(standin.url))
+        yield ToolSetup(environment, tools_for(standin.url))
 
 
-async def test_every_bundled_tool_is_answered(house: House, standin: SystemsStandin) -> None:
+async def test_every_bundled_tool_is_answered(setup: ToolSetup, standin: SystemsStandin) -> None:
     assert set(CALLS) == set(tools_for(standin.url))
     for name, arguments in CALLS.items():
-        text = await house.ok(name, **arguments)
+        text = await setup.ok(name, **arguments)
         assert 0 < len(text) <= MAX_SHOWN_CHARS + 500, name
     assert standin.problems == []
 
 
-async def test_logs_are_kinds_of_lines_then_the_last_ones(house: House) -> None:
-    text = await house.ok("loki_query", **CALLS["loki_query"])
+async def test_logs_are_kinds_of_lines_then_the_last_ones(setup: ToolSetup) -> None:
+    text = await setup.ok("loki_query", **CALLS["loki_query"])
     assert "50 lines, 1 kinds of lines" in text
     assert "50 x" in text and "ERROR order <n> took <n> ms" in text
     assert "ERROR order 49 took 3049 ms" in text
     assert "artifact://" in text
-    [whole] = house.shelf.texts.values()
+    [whole] = setup.artifacts.texts.values()
     assert "ERROR order 0 took" in whole
 
 
 async def test_what_is_too_much_to_read_is_refused_with_the_number(
-    house: House, standin: SystemsStandin
+    setup: ToolSetup, standin: SystemsStandin
 ) -> None:
     standin.scanned_bytes = 900_000_000
-    said = await house.fails("loki_query", **CALLS["loki_query"])
+    said = await setup.fails("loki_query", **CALLS["loki_query"])
     assert "would read 900,000,000 bytes of logs, more than 500,000,000" in said
     assert not any("query_range" in each for each in standin.requests)
 
 
-async def test_a_change_says_how_it_is_undone(house: House) -> None:
-    text = await house.ok("grafana_annotate", text="x")
+async def test_a_change_says_how_it_is_undone(setup: ToolSetup) -> None:
+    text = await setup.ok("grafana_annotate", text="x")
     assert '[to undo: grafana_unannotate {"id": 11}]' in text
-    synced = await house.ok("argocd_app_sync", name="shop")
+    synced = await setup.ok("argocd_app_sync", name="shop")
     assert '[to undo: argocd_app_rollback {"name": "shop", "id": 7}]' in synced
-    asked = [event for event in house.journal.events if isinstance(event, ToolRequested)]
+    asked = [event for event in setup.journal.events if isinstance(event, ToolRequested)]
     assert asked[0].request is not None
     assert asked[0].request.undo.startswith("grafana_unannotate")
     assert asked[1].remote is not None
     assert asked[1].remote.service == "shop"
 
 
-async def test_a_row_is_shown_for_the_state_that_was_asked_for(house: House) -> None:
-    text = await house.ok("argocd_app_diff", name="shop")
+async def test_a_row_is_shown_for_the_state_that_was_asked_for(setup: ToolSetup) -> None:
+    text = await setup.ok("argocd_app_diff", name="shop")
     assert "Deployment" in text and "Service" not in text
-    assert "Latency" in await house.ok("grafana_panel", uid="u1", panel=3)
+    assert "Latency" in await setup.ok("grafana_panel", uid="u1", panel=3)
 
 
 @pytest.mark.parametrize(
@@ -145,32 +145,34 @@ async def test_a_row_is_shown_for_the_state_that_was_asked_for(house: House) -> 
     ],
 )
 async def test_a_bad_answer_ends_in_a_clear_word(
-    house: House, standin: SystemsStandin, reply: web.Response, words: str
+    setup: ToolSetup, standin: SystemsStandin, reply: web.Response, words: str
 ) -> None:
     standin.replies["/api/dashboards/uid/u1"] = reply
-    result = await house.result("grafana_dashboard", uid="u1")
+    result = await setup.result("grafana_dashboard", uid="u1")
     assert words in result.content
 
 
 async def test_a_million_series_are_refused_with_a_hint(
-    house: House, standin: SystemsStandin
+    setup: ToolSetup, standin: SystemsStandin
 ) -> None:
     series = b'{"metric": {"n": "1234567"}, "value": [1, "1"]},' * 200_000
     whole = b'{"data": {"result": [' + series + b"{}]}}"
     standin.replies["/loki/api/v1/query_range"] = web.Response(body=whole)
-    said = await house.fails("loki_query", **CALLS["loki_query"])
+    said = await setup.fails("loki_query", **CALLS["loki_query"])
     assert "more than 8,388,608 bytes; narrow the question down" in said
 
 
-async def test_a_line_of_a_megabyte_is_cut(house: House, standin: SystemsStandin) -> None:
+async def test_a_line_of_a_megabyte_is_cut(setup: ToolSetup, standin: SystemsStandin) -> None:
     answer = {"data": {"result": [{"stream": {}, "values": [["1", "x" * 1_000_000]]}]}}
     standin.replies["/loki/api/v1/query_range"] = web.json_response(answer)
-    text = await house.ok("loki_query", **CALLS["loki_query"])
+    text = await setup.ok("loki_query", **CALLS["loki_query"])
     assert len(text) < MAX_SHOWN_CHARS
     assert "artifact://" in text
 
 
-async def test_arguments_that_do_not_fit_never_leave(house: House, standin: SystemsStandin) -> None:
+async def test_arguments_that_do_not_fit_never_leave(
+    setup: ToolSetup, standin: SystemsStandin
+) -> None:
     for name, arguments in (
         ("loki_query", {"query": "error"}),
         ("loki_query", {"query": '{a="b"}', "start": "now", "end": "now-1h"}),
@@ -183,11 +185,11 @@ async def test_arguments_that_do_not_fit_never_leave(house: House, standin: Syst
         ("argocd_app_sync", {"name": "a/b"}),
         ("grafana_search", {"query": "x", "extra": 1}),
     ):
-        await house.fails(name, **arguments)
+        await setup.fails(name, **arguments)
     assert standin.requests == []
 
 
 async def test_a_wrong_key_is_named(tmp_path: Path, standin: SystemsStandin) -> None:
     async with local(tmp_path) as environment:
-        house = House(environment, tools_for(standin.url, "wrong"))
-        assert "is the key K right?" in await house.fails("grafana_search", query="x")
+        setup = ToolSetup(environment, tools_for(standin.url, "wrong"))
+        assert "is the key K right?" in await setup.fails("grafana_search", query="x")

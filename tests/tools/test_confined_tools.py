@@ -4,7 +4,7 @@ from collections.abc import AsyncIterator
 from pathlib import Path
 
 import pytest
-from tool_setup import House, Person, file_tools, local
+from tool_setup import Person, ToolSetup, file_tools, local
 
 from hermes.core.events.tools import ToolBlocked, ToolDecided
 from hermes.environments.local import LocalEnvironment
@@ -28,7 +28,7 @@ async def place(tmp_path: Path) -> AsyncIterator[LocalEnvironment]:
         yield environment
 
 
-def house(place: LocalEnvironment, folder: Path, *, says: bool = False) -> House:
+def make_setup(place: LocalEnvironment, folder: Path, *, says: bool = False) -> ToolSetup:
     """Under the careful set; the person says the same to whatever is asked."""
     book = compile_rule_set(load_set("careful").documents, PolicySettings(), str(folder))
     reader = ActionReader(analyse_command, lookup=resolve_symlinks, digest=file_digest)
@@ -38,7 +38,7 @@ def house(place: LocalEnvironment, folder: Path, *, says: bool = False) -> House
 
     policy = DocumentPolicy(book, reader, context_of=situate)
     tools = {"terminal": terminal, **file_tools()}
-    return House(place, tools, policy=policy, person=Person(says=says))
+    return ToolSetup(place, tools, policy=policy, person=Person(says=says))
 
 
 ATTACKS = {
@@ -69,7 +69,7 @@ async def test_an_obeyed_attack_leaves_the_file_as_it_was(
     try:
         command = ATTACKS[attack].replace("TARGET", str(target)).replace("LINK", name)
         background = attack == "a background process"
-        await house(place, tmp_path).result("terminal", command=command, background=background)
+        await make_setup(place, tmp_path).result("terminal", command=command, background=background)
         assert target.read_text() == "as it was"
     finally:
         link.unlink()
@@ -80,7 +80,7 @@ async def test_what_the_kernel_refused_is_told_to_the_model_and_written_down(
     place: LocalEnvironment, tmp_path: Path
 ) -> None:
     await place.run("git init -q; git config core.fsmonitor 'echo bad > ../target; :'")
-    here = house(place, tmp_path)
+    here = make_setup(place, tmp_path)
     told = await here.ok("terminal", command="git status")
     blocked = [event for event in here.journal.events if isinstance(event, ToolBlocked)]
     assert [event.what for event in blocked] == [f"write to {tmp_path}/target"]
@@ -95,17 +95,17 @@ async def test_a_write_tool_follows_no_link_out_of_what_was_judged(
     place: LocalEnvironment, tmp_path: Path
 ) -> None:
     (tmp_path / "work" / "notes").symlink_to(tmp_path / "target")
-    result = await house(place, tmp_path).result("write_file", path="notes", content="bad")
+    result = await make_setup(place, tmp_path).result("write_file", path="notes", content="bad")
     assert result.status == "denied"
     assert (tmp_path / "target").read_text() == "as it was"
-    made = await house(place, tmp_path).result("write_file", path="plain", content="good\n")
+    made = await make_setup(place, tmp_path).result("write_file", path="plain", content="good\n")
     assert made.status == "ok", made.content
 
 
 async def test_an_approved_command_may_do_what_was_approved(
     place: LocalEnvironment, tmp_path: Path
 ) -> None:
-    here = house(place, tmp_path, says=True)
+    here = make_setup(place, tmp_path, says=True)
     script = f'python3 -c \'open("{tmp_path}/target", "w").write("new")\''
     await here.ok("terminal", command=script)
     assert (tmp_path / "target").read_text() == "new"
@@ -114,7 +114,7 @@ async def test_an_approved_command_may_do_what_was_approved(
 
 
 async def test_reading_tools_work_as_before(place: LocalEnvironment, tmp_path: Path) -> None:
-    here = house(place, tmp_path)
+    here = make_setup(place, tmp_path)
     (tmp_path / "work" / "a.txt").write_text("needle\n" * 3000)
     assert "needle" in await here.ok("read_file", path="a.txt", offset=2500, limit=2)
     assert "a.txt" in await here.ok("search_files", pattern="needle", path=".")

@@ -12,7 +12,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 import pytest
-from tool_setup import House, local
+from tool_setup import ToolSetup, local
 
 from hermes.app.systems import BUNDLED_TOOLS_FOLDER
 from hermes.tools.connected_command import CommandConnection
@@ -60,7 +60,7 @@ def running(
         yield
     finally:
         process.send_signal(stop)  # its data are thrown away
-        process.wait(30)
+        process.wait(120)
 
 
 @pytest.fixture(scope="module")
@@ -131,32 +131,32 @@ def tools(kind: str, connection: CommandConnection) -> dict[str, object]:
 
 
 @asynccontextmanager
-async def open_house(
+async def open_setup(
     kind: str, connection: CommandConnection, folder: Path
-) -> AsyncGenerator[House, None]:
+) -> AsyncGenerator[ToolSetup, None]:
     async with local(folder) as environment:
-        yield House(environment, tools(kind, connection))  # type: ignore[arg-type]
+        yield ToolSetup(environment, tools(kind, connection))  # type: ignore[arg-type]
 
 
 async def test_postgres_answers_each_tool(postgres: CommandConnection, tmp_path: Path) -> None:
-    async with open_house("postgres", postgres, tmp_path) as house:
+    async with open_setup("postgres", postgres, tmp_path) as setup:
         for name in ("activity", "locks", "replication"):
-            found = await house.ok(f"postgres_{name}")
+            found = await setup.ok(f"postgres_{name}")
             assert "ERROR" not in found, found
-        assert "orders" in await house.ok("postgres_sizes")
-        assert "Seq Scan" in await house.ok("sql_explain", sql="explain select * from orders")
-        long = await house.ok("sql_query", sql="select n from orders order by n", limit=20)
+        assert "orders" in await setup.ok("postgres_sizes")
+        assert "Seq Scan" in await setup.ok("sql_explain", sql="explain select * from orders")
+        long = await setup.ok("sql_query", sql="select n from orders order by n", limit=20)
         assert len(long.splitlines()) <= 20
 
 
 async def test_postgres_refuses_to_write_even_where_the_policy_lets_it_pass(
     postgres: CommandConnection, tmp_path: Path
 ) -> None:
-    async with open_house("postgres", postgres, tmp_path) as house:
+    async with open_setup("postgres", postgres, tmp_path) as setup:
         for sql in WRITING_STATEMENTS:
-            assert "ERROR" in await house.ok("sql_query", sql=sql), sql
+            assert "ERROR" in await setup.ok("sql_query", sql=sql), sql
         left = "select count(*) as n, count(to_regclass('copied')) as copied from orders"
-        assert re.search(r"\b500 \| +0\b", await house.ok("sql_query", sql=left))
+        assert re.search(r"\b500 \| +0\b", await setup.ok("sql_query", sql=left))
 
 
 def run_as_query(connection: CommandConnection, statement: str) -> str:
@@ -171,17 +171,17 @@ async def test_mariadb_answers_and_refuses_to_write(
     mysql: CommandConnection, tmp_path: Path
 ) -> None:
     counted = "select count(*) as n from orders"
-    async with open_house("mysql", mysql, tmp_path) as house:
+    async with open_setup("mysql", mysql, tmp_path) as setup:
         for name in ("processlist", "locks", "sizes", "replication"):
-            found = await house.ok(f"mysql_{name}")
+            found = await setup.ok(f"mysql_{name}")
             assert "ERROR" not in found, found
         for statement in ("delete from orders", "drop table orders", "create table x (n int)"):
             assert "READ ONLY" in run_as_query(mysql, statement), statement
-        assert "| 3 |" in await house.ok("mysql_query", sql=counted)
+        assert "| 3 |" in await setup.ok("mysql_query", sql=counted)
 
 
 async def test_redis_answers_each_tool(redis: CommandConnection, tmp_path: Path) -> None:
-    async with open_house("redis", redis, tmp_path) as house:
-        assert "used_memory_human" in await house.ok("redis_info", section="memory")
-        assert "ERR" not in await house.ok("redis_slowlog")
-        assert "cmd=client" in await house.ok("redis_clients")
+    async with open_setup("redis", redis, tmp_path) as setup:
+        assert "used_memory_human" in await setup.ok("redis_info", section="memory")
+        assert "ERR" not in await setup.ok("redis_slowlog")
+        assert "cmd=client" in await setup.ok("redis_clients")

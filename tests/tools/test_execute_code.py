@@ -7,7 +7,7 @@ from typing import Any
 
 import anyio
 import pytest
-from tool_setup import House, Person, local, until
+from tool_setup import Person, ToolSetup, local, until
 
 from hermes.core.errors import StoreFull
 from hermes.core.messages import Risk, ToolResult
@@ -105,16 +105,16 @@ async def place(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncGenerato
 
 
 @pytest.fixture
-def house(place: Any) -> House:
-    return House(place, tools())
+def setup(place: Any) -> ToolSetup:
+    return ToolSetup(place, tools())
 
 
-def inner(house: House) -> list[str]:
-    return [e.call.name for e in house.journal.events if e.kind == "tool.requested"][1:]  # type: ignore[union-attr]
+def inner(setup: ToolSetup) -> list[str]:
+    return [e.call.name for e in setup.journal.events if e.kind == "tool.requested"][1:]  # type: ignore[union-attr]
 
 
 async def test_code_runs_in_the_environment_and_its_output_comes_back(
-    house: House, tmp_path: Path
+    setup: ToolSetup, tmp_path: Path
 ) -> None:
     code = """
 import os, subprocess, sys
@@ -124,15 +124,17 @@ sys.stderr.flush(); sys.stdout.flush()
 subprocess.run(["echo", "from a child"])
 open("made.txt", "w").write("x")
 """
-    told = await house.ok("execute_code", code=code)
+    told = await setup.ok("execute_code", code=code)
     assert sorted(told.splitlines()) == sorted(
         [f"hello from {tmp_path.name}", "to stderr", "from a child", "value: 1"]
     )
     assert (tmp_path / "made.txt").exists()
-    assert house.person.asked[0].call.name == "execute_code"
+    assert setup.person.asked[0].call.name == "execute_code"
 
 
-async def test_tools_are_functions_with_their_own_parameters(house: House, tmp_path: Path) -> None:
+async def test_tools_are_functions_with_their_own_parameters(
+    setup: ToolSetup, tmp_path: Path
+) -> None:
     (tmp_path / "a.txt").write_text("one\ntwo\n")
     code = """
 from hermes_tools import read_file, ToolFailed
@@ -152,7 +154,7 @@ except ToolFailed as error:
     print("missing" in str(error))
 len(echo.__doc__)
 """
-    told = await house.ok("execute_code", code=code)
+    told = await setup.ok("execute_code", code=code)
     assert told.splitlines() == [
         "2|two",
         "[lines 2-2 of 2 lines: the end]",
@@ -166,12 +168,12 @@ len(echo.__doc__)
 
 
 async def test_every_inner_call_takes_the_same_road(place: Any) -> None:
-    house = House(place, tools(), person=Person(says=True))
-    told = await house.ok("execute_code", code="print(change('a'))\nprint(echo('b'))")
+    setup = ToolSetup(place, tools(), person=Person(says=True))
+    told = await setup.ok("execute_code", code="print(change('a'))\nprint(echo('b'))")
     assert told == "changed a\nb\n[calls: change ×1, echo ×1]"
-    assert inner(house) == ["change", "echo"]
-    assert [a.call.name for a in house.person.asked] == ["execute_code", "change"]
-    ids = [e.call.id for e in house.journal.events if e.kind == "tool.requested"]  # type: ignore[union-attr]
+    assert inner(setup) == ["change", "echo"]
+    assert [a.call.name for a in setup.person.asked] == ["execute_code", "change"]
+    ids = [e.call.id for e in setup.journal.events if e.kind == "tool.requested"]  # type: ignore[union-attr]
     assert len(set(ids)) == 3
 
 
@@ -182,31 +184,31 @@ class OnlyTheCode(Person):
 
 
 async def test_what_is_refused_inside_is_refused(place: Any) -> None:
-    house = House(place, tools(), person=OnlyTheCode(says=True))
-    told = await house.fails("execute_code", code="x = 1\nchange()")
+    setup = ToolSetup(place, tools(), person=OnlyTheCode(says=True))
+    told = await setup.fails("execute_code", code="x = 1\nchange()")
     assert "ToolFailed: Not run: " in told
     assert 'File "<code>", line 2' in told
-    kinds = [kind for kind in house.kinds if kind == "tool.started"]
+    kinds = [kind for kind in setup.kinds if kind == "tool.started"]
     assert len(kinds) == 1
 
 
 async def test_calls_from_threads_run_side_by_side(place: Any) -> None:
-    house = House(place, tools(None, Meeting(6).tool()))
+    setup = ToolSetup(place, tools(None, Meeting(6).tool()))
     code = """
 from concurrent.futures import ThreadPoolExecutor
 with ThreadPoolExecutor(6) as pool:
     for line in pool.map(meet, "abcdef"):
         print(line)
 """
-    with anyio.fail_after(30):
-        told = await house.ok("execute_code", code=code)
+    with anyio.fail_after(120):
+        told = await setup.ok("execute_code", code=code)
     assert [line.split()[0] for line in told.splitlines()[:6]] == list("abcdef")
     assert told.endswith("[calls: meet ×6]")
 
 
-async def test_an_error_shows_the_lines_of_the_code_and_none_of_ours(house: House) -> None:
+async def test_an_error_shows_the_lines_of_the_code_and_none_of_ours(setup: ToolSetup) -> None:
     code = "def half(x):\n    return 1 / x\n\nprint('before')\nhalf(0)\n"
-    told = await house.fails("execute_code", code=code)
+    told = await setup.fails("execute_code", code=code)
     assert told.splitlines()[0] == "before"
     assert 'File "<code>", line 5, in <module>\n    half(0)' in told
     assert 'File "<code>", line 2, in half\n    return 1 / x' in told
@@ -214,8 +216,8 @@ async def test_an_error_shows_the_lines_of_the_code_and_none_of_ours(house: Hous
     assert "<string>" not in told
 
 
-async def test_a_syntax_error_is_told_with_its_line(house: House) -> None:
-    told = await house.fails("execute_code", code="x = 1\ny = = 2\n")
+async def test_a_syntax_error_is_told_with_its_line(setup: ToolSetup) -> None:
+    told = await setup.fails("execute_code", code="x = 1\ny = = 2\n")
     assert 'File "<code>", line 2' in told
     assert "SyntaxError" in told
 
@@ -235,20 +237,20 @@ async def test_a_syntax_error_is_told_with_its_line(house: House) -> None:
         ),
     ],
 )
-async def test_the_value_of_the_last_line_is_shown(house: House, code: str, told: str) -> None:
-    assert await house.ok("execute_code", code=code) == told
+async def test_the_value_of_the_last_line_is_shown(setup: ToolSetup, code: str, told: str) -> None:
+    assert await setup.ok("execute_code", code=code) == told
 
 
-async def test_ways_to_end_that_are_not_good(house: House) -> None:
-    assert await house.fails("execute_code", code="exit(3)") == "exited with 3"
-    told = await house.fails("execute_code", code="print('x', flush=True)\nimport os\nos._exit(7)")
+async def test_ways_to_end_that_are_not_good(setup: ToolSetup) -> None:
+    assert await setup.fails("execute_code", code="exit(3)") == "exited with 3"
+    told = await setup.fails("execute_code", code="print('x', flush=True)\nimport os\nos._exit(7)")
     assert "Python ended without a word" in told
-    told = await house.fails("execute_code", code="input()")
+    told = await setup.fails("execute_code", code="input()")
     assert "EOFError" in told
 
 
 async def test_calls_beyond_the_limit_fail_and_the_rest_goes_on(place: Any) -> None:
-    house = House(place, tools(ToolSettings(code_calls=3)))
+    setup = ToolSetup(place, tools(ToolSettings(code_calls=3)))
     code = """
 for n in range(5):
     try:
@@ -256,14 +258,14 @@ for n in range(5):
     except ToolFailed as error:
         print(error)
 """
-    told = await house.ok("execute_code", code=code)
+    told = await setup.ok("execute_code", code=code)
     limit = "this code made 3 tool calls already, which is the limit"
     assert told.splitlines()[:5] == ["0", "1", "2", limit, limit]
-    assert inner(house) == ["echo"] * 3
+    assert inner(setup) == ["echo"] * 3
 
 
 async def test_code_that_takes_too_long_is_ended_with_all_it_started(
-    house: House, tmp_path: Path
+    setup: ToolSetup, tmp_path: Path
 ) -> None:
     code = """
 import subprocess, time, os
@@ -273,7 +275,7 @@ print("so far", flush=True)
 while True: time.sleep(1)
 """
     for timeout in (1.5, 12.0, 60.0):  # a busy machine may not even have started it in time
-        told = await house.fails("execute_code", code=code, timeout=timeout)
+        told = await setup.fails("execute_code", code=code, timeout=timeout)
         assert f"stopped after {timeout:g} seconds" in told
         if (tmp_path / "pids").exists() and told.startswith("so far"):
             break
@@ -281,21 +283,21 @@ while True: time.sleep(1)
     await gone(tmp_path / "pids")
 
 
-async def test_cancelling_ends_the_code_at_once(house: House, tmp_path: Path) -> None:
+async def test_cancelling_ends_the_code_at_once(setup: ToolSetup, tmp_path: Path) -> None:
     code = (
         "import os, time\nopen('pids.new', 'w').write(str(os.getpid()))\n"
         "os.rename('pids.new', 'pids')\ntime.sleep(1000)"
     )
-    with anyio.fail_after(30):
+    with anyio.fail_after(120):
         async with anyio.create_task_group() as group:
-            group.start_soon(run_code, house, code)
+            group.start_soon(run_code, setup, code)
             await until((tmp_path / "pids").exists)
             group.cancel_scope.cancel()
     await gone(tmp_path / "pids")
 
 
-async def run_code(house: House, code: str) -> None:
-    await house.result("execute_code", code=code)
+async def run_code(setup: ToolSetup, code: str) -> None:
+    await setup.result("execute_code", code=code)
 
 
 async def gone(pids: Path) -> None:
@@ -310,35 +312,35 @@ def alive(pid: int) -> bool:
 
 
 async def test_endless_output_is_bounded_head_and_tail(place: Any) -> None:
-    house = House(place, tools(ToolSettings(code_output=2000)))
+    setup = ToolSetup(place, tools(ToolSettings(code_output=2000)))
     code = "print('first')\nfor n in range(200_000): print(n)\nprint('last')"
-    told = await house.ok("execute_code", code=code)
+    told = await setup.ok("execute_code", code=code)
     assert told.startswith("first\n0\n1\n")
     assert told.endswith("199999\nlast")
     assert "characters left out" in told
     assert len(told) < 2200
 
 
-async def test_code_gets_the_whole_of_a_long_result(house: House) -> None:
-    told = await house.ok("execute_code", code=f"len(echo('0123456789', {MAX_PREVIEW_CHARS}))")
+async def test_code_gets_the_whole_of_a_long_result(setup: ToolSetup) -> None:
+    told = await setup.ok("execute_code", code=f"len(echo('0123456789', {MAX_PREVIEW_CHARS}))")
     assert told.splitlines()[0] == f"value: {10 * MAX_PREVIEW_CHARS}"
 
 
-async def test_strange_text_passes_both_ways(house: House) -> None:
+async def test_strange_text_passes_both_ways(setup: ToolSetup) -> None:
     code = r"""
 text = "ü – \x1e\n\r\0 '\" ${x} 日本"
 print(echo(text) == text)
 import sys
 sys.stdout.buffer.write(b"\xff\xfe raw\n")
 """
-    told = await house.ok("execute_code", code=code)
+    told = await setup.ok("execute_code", code=code)
     assert told.splitlines()[0] == "True"
     assert "raw" in told
 
 
-async def test_without_a_journal_the_code_stops_too(house: House) -> None:
-    with anyio.fail_after(30), pytest.raises(StoreFull):
-        await house.result("execute_code", code="lose()\nwhile True: pass")
+async def test_without_a_journal_the_code_stops_too(setup: ToolSetup) -> None:
+    with anyio.fail_after(120), pytest.raises(StoreFull):
+        await setup.result("execute_code", code="lose()\nwhile True: pass")
 
 
 async def test_a_place_without_python_says_so(tmp_path: Path) -> None:
@@ -349,15 +351,15 @@ async def test_a_place_without_python_says_so(tmp_path: Path) -> None:
         (programs / name).symlink_to(Path(found) / name)
     async with local(tmp_path, PATH=str(programs)) as environment:
         for place in (environment, NoProcesses(environment)):
-            with anyio.fail_after(30):
-                told = await House(place, tools()).fails("execute_code", code="1")  # type: ignore[arg-type]
+            with anyio.fail_after(120):
+                told = await ToolSetup(place, tools()).fails("execute_code", code="1")  # type: ignore[arg-type]
             assert "python3: command not found" in told
 
 
-async def test_nothing_is_left_in_the_place(house: House, tmp_path: Path) -> None:
+async def test_nothing_is_left_in_the_place(setup: ToolSetup, tmp_path: Path) -> None:
     before = leftovers(tmp_path)
-    await house.ok("execute_code", code="1")
-    await house.fails("execute_code", code="1/0")
+    await setup.ok("execute_code", code="1")
+    await setup.fails("execute_code", code="1/0")
     assert leftovers(tmp_path) <= before
 
 
@@ -365,12 +367,12 @@ def leftovers(folder: Path) -> set[Path]:
     return {*Path("/tmp").glob("hermes-code-*"), *folder.rglob("*")}
 
 
-async def test_code_cannot_call_itself(house: House) -> None:
-    assert "NameError" in await house.fails("execute_code", code="execute_code('1')")
+async def test_code_cannot_call_itself(setup: ToolSetup) -> None:
+    assert "NameError" in await setup.fails("execute_code", code="execute_code('1')")
 
 
-async def test_many_calls_need_one_turn(house: House) -> None:
-    result: ToolResult = await house.result(
+async def test_many_calls_need_one_turn(setup: ToolSetup) -> None:
+    result: ToolResult = await setup.result(
         "execute_code", code="print(sum(len(echo('x' * n)) for n in range(8)))"
     )
     assert result.content == "28\n[calls: echo ×8]"

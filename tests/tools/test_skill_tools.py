@@ -19,7 +19,7 @@ from hermes.tools.skills import MAX_INDEX_TOKENS, make_skills, render_skill_inde
 pytestmark = pytest.mark.anyio
 
 
-class Shelf:
+class SkillList:
     def __init__(self, count: int) -> None:
         self._cards = [
             SkillCard(name=f"skill-{n}", description="mends it when broken " * 9, category="c")
@@ -44,10 +44,10 @@ class Shelf:
         return "x" * 100_000
 
 
-class Desk:
+class SkillToolSetup:
     def __init__(self, folder: Path, count: int = 5) -> None:
         self.events: list[Event] = []
-        self.tools = make_skills(Shelf(count))
+        self.tools = make_skills(SkillList(count))
         self.context = ToolContext(
             run="r",
             environment=LocalEnvironment(folder, {}),
@@ -68,37 +68,39 @@ class Desk:
 
 
 async def test_the_index_keeps_to_its_budget_and_counts_what_it_left_out(tmp_path: Path) -> None:
-    told = await Desk(tmp_path, 200).ask("skills_list")
+    told = await SkillToolSetup(tmp_path, 200).ask("skills_list")
     assert text_tokens(told) <= MAX_INDEX_TOKENS
     assert "more: ask with a category or a task)" in told
     assert render_skill_index([]) == ""
 
 
 async def test_a_run_reads_at_most_two_whole_skills(tmp_path: Path) -> None:
-    desk = Desk(tmp_path)
-    assert await desk.ask("skill_view", name="skill-0") == "the whole of skill-0"
-    assert await desk.ask("skill_view", name="skill-1") == "the whole of skill-1"
-    third = await desk.ask("skill_view", name="skill-2")
+    setup = SkillToolSetup(tmp_path)
+    assert await setup.ask("skill_view", name="skill-0") == "the whole of skill-0"
+    assert await setup.ask("skill_view", name="skill-1") == "the whole of skill-1"
+    third = await setup.ask("skill_view", name="skill-2")
     assert "# heads of skill-2" in third
     assert "the whole of" not in third
-    assert await desk.ask("skill_view", name="skill-1") == "the whole of skill-1"
-    shown = [event.skill for event in desk.events if isinstance(event, SkillShown)]
+    assert await setup.ask("skill_view", name="skill-1") == "the whole of skill-1"
+    shown = [event.skill for event in setup.events if isinstance(event, SkillShown)]
     assert shown == ["skill-0", "skill-1", "skill-1"]
 
 
 async def test_a_skill_that_is_not_there_costs_no_place(tmp_path: Path) -> None:
-    desk = Desk(tmp_path)
+    setup = SkillToolSetup(tmp_path)
     for _ in range(3):
         with pytest.raises(ToolError):
-            await desk.ask("skill_view", name="none")
-    assert await desk.ask("skill_view", name="skill-0") == "the whole of skill-0"
+            await setup.ask("skill_view", name="none")
+    assert await setup.ask("skill_view", name="skill-0") == "the whole of skill-0"
 
 
 async def test_a_linked_file_is_cut_to_its_budget(tmp_path: Path) -> None:
-    told = await Desk(tmp_path).ask("skill_view", name="skill-0", file="references/long.md")
+    told = await SkillToolSetup(tmp_path).ask(
+        "skill_view", name="skill-0", file="references/long.md"
+    )
     assert len(told) < 20_000
     assert "characters left out" in told
 
 
 async def test_categories_are_named_with_their_number(tmp_path: Path) -> None:
-    assert await Desk(tmp_path).ask("skills_categories") == "c (5)"
+    assert await SkillToolSetup(tmp_path).ask("skills_categories") == "c (5)"

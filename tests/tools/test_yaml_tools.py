@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tool_setup import House, local
+from tool_setup import ToolSetup, local
 
 from hermes.core.messages import Risk
 from hermes.tools.settings import ToolSettings
@@ -79,12 +79,12 @@ def test_values_become_words_flags_and_nothing(folder: Path) -> None:
 
 @pytest.mark.command
 async def test_it_runs_in_the_environment_like_any_tool(folder: Path, place: Any) -> None:
-    house = House(place, {"greet": one(folder, GREET)})
-    assert await house.ok("greet", name="$(touch hacked)") == "hello $(touch hacked)!|"
-    assert house.kinds == ["tool.requested", "tool.decided", "tool.started", "tool.finished"]
-    assert "Invalid enum value '&'" in await house.fails("greet", name="x", mark="&")
-    assert "It takes: name: string" in await house.fails("greet")
-    assert "unknown field" in await house.fails("greet", name="x", command="rm")
+    setup = ToolSetup(place, {"greet": one(folder, GREET)})
+    assert await setup.ok("greet", name="$(touch hacked)") == "hello $(touch hacked)!|"
+    assert setup.kinds == ["tool.requested", "tool.decided", "tool.started", "tool.finished"]
+    assert "Invalid enum value '&'" in await setup.fails("greet", name="x", mark="&")
+    assert "It takes: name: string" in await setup.fails("greet")
+    assert "unknown field" in await setup.fails("greet", name="x", command="rm")
     assert (await place.run("ls")).output == ""
 
 
@@ -98,8 +98,8 @@ async def test_hostile_values_never_run(folder: Path, place: Any, value: str) ->
         "name: show\ndescription: d\nrisk: read\nparameters: {x: {}, y: {type: array}}\n"
         "command: printf '<%s>' {{x}} --x={{x}} $(printf %s {{x}} >/dev/null) {{y}}\n"
     )
-    house = House(place, {"show": one(folder, text)})
-    told = await house.ok("show", x=value, y=[value, value])
+    setup = ToolSetup(place, {"show": one(folder, text)})
+    told = await setup.ok("show", x=value, y=[value, value])
     assert told == f"<{value}><--x={value}><{value}><{value}>"
     assert (await place.run("ls")).output == ""
 
@@ -111,10 +111,10 @@ async def test_a_value_is_not_taken_for_an_option(folder: Path, place: Any) -> N
         "parameters:\n  x: {}\n  y: {}\n  z: {allow_dash: true, default: ''}\n"
         "  n: {type: integer, default: 0}\n"
     )
-    house = House(place, {"find": one(folder, text)})
-    assert "must not begin with a dash" in await house.fails("find", x="-rf", y="a")
-    assert await house.ok("find", x="a", y="-b", z="-c", n=-5) == "a -- -b -c -5"
-    assert "zero byte" in await house.fails("find", x="a\0", y="b")
+    setup = ToolSetup(place, {"find": one(folder, text)})
+    assert "must not begin with a dash" in await setup.fails("find", x="-rf", y="a")
+    assert await setup.ok("find", x="a", y="-b", z="-c", n=-5) == "a -- -b -c -5"
+    assert "zero byte" in await setup.fails("find", x="a\0", y="b")
 
 
 async def test_a_pattern_must_match_the_whole_value(folder: Path, place: Any) -> None:
@@ -125,10 +125,10 @@ async def test_a_pattern_must_match_the_whole_value(folder: Path, place: Any) ->
     ping = one(folder, text)
     assert ping.spec.parameters["properties"]["host"]["pattern"] == "[a-z0-9.-]+"
     assert ping.command({"host": "web-1"}) == "ssh web-1 uptime"
-    house = House(place, {"ping": ping})
+    setup = ToolSetup(place, {"ping": ping})
     for bad in ("a;b", "a\n", "a b", ""):
-        assert "must match" in await house.fails("ping", host=bad)
-    assert "dash" in await house.fails("ping", host="-oProxyCommand".lower())
+        assert "must match" in await setup.fails("ping", host=bad)
+    assert "dash" in await setup.fails("ping", host="-oProxyCommand".lower())
 
 
 @pytest.mark.command
@@ -137,12 +137,12 @@ async def test_numbers_keep_their_limits_and_failures_show(folder: Path, place: 
         "name: out\ndescription: d\nrisk: destroy\ncommand: 'echo no; exit {{n}}'\n"
         "parameters: {n: {type: integer, minimum: 1, maximum: 5}}\n"
     )
-    house = House(place, {"out": one(folder, text)})
-    assert await house.ok("out", n=3) == "no\n[exit code 3]"
-    assert "<= 5" in await house.fails("out", n=9)
-    assert house.person.asked[0].risk == Risk.DESTROY
+    setup = ToolSetup(place, {"out": one(folder, text)})
+    assert await setup.ok("out", n=3) == "no\n[exit code 3]"
+    assert "<= 5" in await setup.fails("out", n=9)
+    assert setup.person.asked[0].risk == Risk.DESTROY
     slow = "name: slow\ndescription: d\nrisk: read\ntimeout: 0.3\ncommand: sleep 30\n"
-    told = await House(place, {"slow": one(folder, slow)}).fails("slow")
+    told = await ToolSetup(place, {"slow": one(folder, slow)}).fails("slow")
     assert "stopped after 0.3 seconds" in told
 
 

@@ -1,4 +1,4 @@
-"""A small house for tests of tools: real executor, policy, journal and environment."""
+"""What tools need in tests: a real executor, policy, journal and environment."""
 
 import os
 import sys
@@ -11,7 +11,6 @@ import anyio
 
 from hermes.core.actions import Action, Approval, Decision, Policy
 from hermes.core.bus import Bus
-from hermes.core.errors import ToolError
 from hermes.core.messages import ToolCall, ToolResult
 from hermes.core.protocols import Environment, Tool, ToolContext
 from hermes.core.run_ids import new_id
@@ -23,23 +22,8 @@ from hermes.tools.executor import Executor
 from hermes.tools.files.patch import make_patch
 from hermes.tools.files.read_write import make_read_file, make_write_file
 from hermes.tools.files.search import search_files
+from idle_parts import MemoryArtifacts
 from risk_policy import RiskPolicy
-
-
-class Shelf:
-    """Artifacts in memory."""
-
-    def __init__(self) -> None:
-        self.texts: dict[str, str] = {}
-
-    async def save(self, run: str, name: str, text: str) -> str:
-        self.texts[f"artifact://{run}/{name}"] = text
-        return f"artifact://{run}/{name}"
-
-    async def load(self, reference: str) -> str:
-        if reference not in self.texts:
-            raise ToolError(f"there is no {reference}")
-        return self.texts[reference]
 
 
 class Person:
@@ -54,7 +38,7 @@ class Person:
         return Approval(approved=self.says, by="person")
 
 
-class House:
+class ToolSetup:
     def __init__(
         self,
         environment: Environment,
@@ -66,7 +50,7 @@ class House:
     ) -> None:
         self.journal = journal or InMemoryJournal()
         self.bus = Bus(self.journal)
-        self.shelf = Shelf()
+        self.artifacts = MemoryArtifacts()
         self.environment = environment
         self.person = person or Person(says=True)
         self.executor = Executor(tools, policy or RiskPolicy(), self.person, self.bus)
@@ -80,7 +64,7 @@ class House:
             environment=self.environment,
             publish=self.bus.publish,
             call=nothing,
-            artifacts=self.shelf,
+            artifacts=self.artifacts,
             **more,
         )
 
@@ -103,7 +87,7 @@ class House:
         return [event.kind for event in self.journal.events]
 
 
-async def until(condition: Callable[[], bool], seconds: float = 10.0) -> None:
+async def until(condition: Callable[[], bool], seconds: float = 120.0) -> None:
     with anyio.fail_after(seconds):
         while not condition():  # noqa: ASYNC110 - another process cannot set an event of ours
             await anyio.sleep(0.01)

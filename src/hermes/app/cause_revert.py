@@ -2,7 +2,7 @@
 
 import re
 import shlex
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from datetime import UTC, datetime, timedelta
 
 from hermes.core.errors import ToolError
@@ -53,6 +53,8 @@ class CauseRevert:
         if data := [each.label for each in causes if _is_data(each)]:
             return (), f"reverting it would remove data: {', '.join(data[:3])}"
         steps: list[CauseFixStep] = []
+        services: list[CauseFixStep] = []
+        """After all files: a service reads them when it starts."""
         clearing: list[CauseFixStep] = []
         """What frees space, while nothing fills it."""
         plans: list[RevertPlan] = []
@@ -60,7 +62,7 @@ class CauseRevert:
             for change in order_changes(reverted_changes(cause, self._store)):
                 recent_by = self._recent_author(change, author)
                 if change.item.kind == "service":
-                    steps += [
+                    services += [
                         CauseFixStep(command=command, undo=undo, recent_by=recent_by)
                         for command, undo in service_steps(change, programs)
                     ]
@@ -83,14 +85,11 @@ class CauseRevert:
             if "start" in service_reversal(cause.suspect.change)
             if (each := programs.named(cause.suspect.change.item.key)) is not None
         }
-        after = [
-            CauseFixStep(command=each.command, undo=each.undo)
-            for each in rehearsed.activations
-            if each.kind != "restart" or each.target not in started
-        ]
         if clearing:
             clearing = [*_stop_steps(rehearsed, programs), *clearing]
-        return join_steps([*files, *clearing, *after]), ""
+        return join_steps(
+            [*files, *clearing, *services, *activation_steps(rehearsed, started, files)]
+        ), ""
 
     async def _stage(self, plans: Sequence[RevertPlan]) -> None:
         """Put the contents from before into our own folder, which only root can read."""
@@ -110,6 +109,18 @@ class CauseRevert:
         window = timedelta(seconds=self._respect_s)
         recent = change.at is None or datetime.now(UTC) - change.at < window
         return author if recent else ""
+
+
+def activation_steps(
+    rehearsed: RehearsedRevert, started: Collection[str], files: Sequence[CauseFixStep]
+) -> list[CauseFixStep]:
+    """`started`: services that another step starts. With files from before they are restarted all
+    the same: one that was down when the host was read may run again by now, with the wrong ones."""
+    return [
+        CauseFixStep(command=each.command, undo=each.undo)
+        for each in rehearsed.activations
+        if each.kind != "restart" or each.target not in started or files
+    ]
 
 
 def _stop_steps(rehearsed: RehearsedRevert, programs: HostPrograms) -> list[CauseFixStep]:

@@ -65,6 +65,8 @@ class IncidentDetails(Value, kw_only=True, frozen=True):
     incident: str
     run: str
     title: str
+    first_title: str = ""
+    """The title that it was opened with, where it is called otherwise now; else empty."""
     text: str = ""
     labels: dict[str, str] = field(default_factory=dict)
     severity: Severity = "P2"
@@ -338,6 +340,10 @@ def _after_status_event(incident: Incident, event: object) -> Incident:
         case IncidentGraded():
             reason, by = event.reason or incident.reason, incident.graded_by_person or event.by
             graded = replace(incident, severity=event.severity, reason=reason)
+            if event.title:
+                opened_as = incident.details.first_title or incident.details.title
+                called = replace(incident.details, title=event.title, first_title=opened_as)
+                graded = replace(graded, details=called)
             return replace(graded, graded_by_person=bool(by))
         case IncidentAcknowledged():
             first = incident.acknowledged_at or event.at

@@ -5,6 +5,9 @@ from contextlib import contextmanager
 
 import anyio
 
+PART_OF_FILE = " (line"
+"""Begins the end of the label of a cause that is only a part of a file."""
+
 
 class CauseClaims:
     """Which incident reverts which cause. Two incidents may have the same one: the second waits for
@@ -14,7 +17,9 @@ class CauseClaims:
         self._claims: dict[str, tuple[str, anyio.Event]] = {}
 
     async def claim(self, incident: str, causes: Sequence[str]) -> bool:
-        """Whether it had to wait for another incident."""
+        """Whether it had to wait for another incident. Two parts of one file are one claim: the
+        content that the second would put back lacks what the first has put back."""
+        causes = [each.partition(PART_OF_FILE)[0] for each in causes]
         waited = False
         while others := [
             ended

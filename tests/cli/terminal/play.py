@@ -7,7 +7,7 @@ import anyio
 
 sys.path.insert(0, str(Path(__file__).parents[2]))
 sys.path.insert(0, str(Path(__file__).parent))
-from scripted_house import HANG, ScriptedHouse, calls, says
+from scripted_application import HANG, ScriptedApplication, calls, says
 
 from hermes.cli.chat.banner import ChatInfo
 from hermes.cli.chat.interactive import open_session, open_terminal
@@ -28,12 +28,14 @@ And that is the end of the plan."""
 
 
 async def main() -> None:
-    sitting = open_session(*open_terminal(DisplaySettings(), Path(sys.argv[1])))
+    session = open_session(*open_terminal(DisplaySettings(), Path(sys.argv[1])))
     script = [says(FIRST), calls("terminal", command="df -h"), says("It is full: 日本語."), HANG]
-    house = ScriptedHouse(script, sitting.approver, pace=0.03, ask=sitting.approver.ask)
-    tools = tuple((spec.name, spec.description) for spec in house.means.executor.specs)
-    facts = ChatInfo(version="0", model=house.model.name, directory=str(Path.cwd()), tools=tools)
-    await sitting.run(house, facts)
+    application = ScriptedApplication(script, session.approver, pace=0.03, ask=session.approver.ask)
+    tools = tuple((spec.name, spec.description) for spec in application.means.executor.specs)
+    facts = ChatInfo(
+        version="0", model=application.model.name, directory=str(Path.cwd()), tools=tools
+    )
+    await session.run(application, facts)
     sys.stdout.write("left cleanly\n")
 
 

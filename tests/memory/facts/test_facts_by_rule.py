@@ -1,7 +1,8 @@
 """What rules find in a run, without a model, and on which events it rests."""
 
+import time
 from collections.abc import Sequence
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime
 
 import pytest
 
@@ -207,9 +208,9 @@ def test_a_call_that_never_ran_teaches_nothing() -> None:
 
 
 def test_ten_megabytes_are_read_in_bounded_time() -> None:
-    began = datetime.now(UTC)
+    began = time.thread_time()
     huge = "error: something failed in /a/b for 17\n" * 260_000
     found = of(said("remember " + "x" * 10_000_000), ran("cat", huge), said(huge))
-    assert datetime.now(UTC) - began < timedelta(seconds=5)
+    assert time.thread_time() - began < 5
     assert len(found) <= MAX_CANDIDATES
     assert all(len(c.text) < 1_100 for c in found)

@@ -82,7 +82,7 @@ async def test_two_processes_follow_each_other_live(database: str) -> None:
     waits: list[float] = []
     async with PostgresJournal.open(database) as journal:
         bus = Bus(journal)
-        with anyio.fail_after(30):
+        with anyio.fail_after(120):
             async with await anyio.open_process(
                 [sys.executable, "-c", ECHO, database], stderr=None
             ) as other:
@@ -103,7 +103,7 @@ async def test_two_processes_follow_each_other_live(database: str) -> None:
 @pytest.mark.anyio
 async def test_a_run_belongs_to_one_process_until_that_one_dies(database: str) -> None:
     async with PostgresJournal.open(database) as journal:
-        with anyio.fail_after(30):
+        with anyio.fail_after(120):
             command = [sys.executable, "-c", HOLD, database, "run-1"]
             async with await anyio.open_process(command, stderr=None) as other:
                 assert other.stdout is not None

@@ -295,6 +295,8 @@ STATE_MARKS = {
     "warning": ("!", "yellow"),
     "problem": ("✗", "red"),
 }
+SHOWN_NAMES = {"place": "environment"}
+"""By the name in JSON, which does not change."""
 
 
 @cli_command("""
@@ -316,7 +318,8 @@ def doctor(ctx: click.Context, offline: bool, as_json: bool) -> int:
         return exit_codes.FAILED if problems else exit_codes.OK
     for finding in findings:
         mark, color = STATE_MARKS[finding.state]
-        echo(click.style(mark, fg=color) + f" {finding.about}: {clean(finding.text)}")
+        about = SHOWN_NAMES.get(finding.about, finding.about)
+        echo(click.style(mark, fg=color) + f" {about}: {clean(finding.text)}")
         if finding.fix:
             echo(f"    → {finding.fix}")
     echo()

@@ -87,6 +87,7 @@ def list_(
     if as_json:
         print_json([summarize_incident(each) for each in found])
         return
+    narrowed = severity or service or since is not None
     print_table(
         ("incident", "opened", "severity", "state", "for", "service", "about"),
         [
@@ -101,7 +102,7 @@ def list_(
             )
             for each in found
         ],
-        empty="no incident" + (" is open" if only_open else " yet"),
+        empty="no incident " + ("matches" if narrowed else "is open" if only_open else "yet"),
     )
 
 

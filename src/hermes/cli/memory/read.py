@@ -27,6 +27,7 @@ from hermes.core.protocols import JournalRecord
 from hermes.memory.facts.audit import SOURCE_KINDS, FactProblem, audit_facts, event_text
 from hermes.memory.facts.fact import Fact, FactQuery, FactState
 
+NO_FACTS = "there are no facts yet; they are extracted when a session ends"
 HISTORY_EVENTS = (
     "memory.noted", "memory.confirmed", "memory.ended", "memory.forgotten", "memory.shown",
     "note.changed",
@@ -71,6 +72,7 @@ def list_(
     if as_json:
         print_json([fact_data(fact) for fact in found])
         return
+    narrowed = team or state != "current" or any(given.values())
     print_table(
         ("fact", "kind", "trust", "seen", "last", "what"),
         [
@@ -84,7 +86,7 @@ def list_(
             )
             for fact in found
         ],
-        empty="there are no facts yet; they are extracted when a session ends",
+        empty="no fact matches" if narrowed else NO_FACTS,
     )
 
 

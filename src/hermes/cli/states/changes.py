@@ -122,7 +122,8 @@ def _print_changes(
         )
         for each in reversed(events)
     ]
-    print_table(("id", "when", "what", "change", "who", "how we know"), rows, empty=NOTHING_SEEN)
+    empty = "no change matches" if unit or kind else NOTHING_SEEN
+    print_table(("id", "when", "what", "change", "who", "how we know"), rows, empty=empty)
 
 
 @cli_command("""

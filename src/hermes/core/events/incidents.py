@@ -94,6 +94,8 @@ class IncidentGraded(BaseEvent, tag="incident.graded", kw_only=True, frozen=True
     before: Severity
     reason: str = ""
     by: str = ""
+    title: str = ""
+    """What it is called from now on, where a log opened it before its service failed."""
 
 
 class IncidentAcknowledged(BaseEvent, tag="incident.acknowledged", kw_only=True, frozen=True):

@@ -19,6 +19,8 @@ RunCommand = Callable[[str, bytes], Awaitable[tuple[int, bytes]]]
 MAX_NAMED_FILES = 80
 MAX_FILE_KB, MAX_TOTAL_KB = 32, 150
 """An environment keeps about so much of the output of one command."""
+MAX_OWN_FILES, OWN_FILE = 20, "its own file:"
+"""Programs such as nginx read a folder below /etc that no unit names."""
 _MARK = "@@hermes@@"
 _UNITS_SCRIPT = f"""
 systemctl list-units --all --type=service --no-legend --plain --no-pager 2>/dev/null |
@@ -28,6 +30,8 @@ systemctl list-units --all --type=service --no-legend --plain --no-pager 2>/dev/
     [ "$state" = inactive ] && [ ! -e "/etc/systemd/system/$name" ] && continue
     echo "{_MARK} unit $name $state"
     systemctl cat "$name" 2>/dev/null
+    find "/etc/${{name%.service}}" -maxdepth 3 -name '*.conf' 2>/dev/null |
+      head -n {MAX_OWN_FILES} | sed 's/^/# {OWN_FILE} /'
   done
 for table in /etc/crontab /etc/cron.d/* /var/spool/cron/crontabs/* /var/spool/cron/*; do
   [ -f "$table" ] || continue
@@ -164,6 +168,19 @@ class HostPrograms(Value, frozen=True, kw_only=True):
 
     def readers_of(self, paths: Sequence[str]) -> tuple[HostService, ...]:
         return tuple(each for each in self.services if any(each.reads(path) for path in paths))
+
+    def users_of(self, commands: Sequence[str]) -> tuple[HostService, ...]:
+        """Services with a file in a place that one of these commands names."""
+        places = [path for each in commands for path in named_paths(each) if path.count("/") > 1]
+        return tuple(
+            each
+            for each in self.services
+            if any(
+                f"{place}/" in text or names_item(text, place)
+                for place in places
+                for text in (each.unit_text, each.settings_text)
+            )
+        )
 
     def jobs_of(self, suspects: Sequence[Suspect]) -> tuple[ScheduledJob, ...]:
         paths = [each.change.item.key for each in suspects if each.change.item.kind == "file"]

@@ -139,9 +139,15 @@ def plan_activations(setup: CopySetup, trial: CopyTrial, causes: Sequence[Revert
     # A service that fails anyway loses nothing by a restart: it comes before those that work.
     own = [each for each in failing if each in readers or each in down]
     others = [each for each in readers if each not in failing]
-    rest = [each for each in failing if each not in own]
+    # What a job removed or replaced comes back when the service that uses it starts again.
+    damaged = [
+        each
+        for each in setup.programs.users_of([job.command for job in tables.gone])
+        if each.running and each not in (*own, *others)
+    ]
+    rest = [each for each in failing if each not in (*own, *damaged)]
     # One by one: the service that an alert names may work, as one behind a failing proxy does.
-    groups = (*([each] for each in own), others, *([each] for each in rest))
+    groups = (*([each] for each in own), others, damaged, *([each] for each in rest))
     steps += [([_restart(each, paths) for each in group], None) for group in groups if group]
     return steps or [([], timeout)]
 

@@ -180,9 +180,10 @@ class _Investigation:
         confirmed = TrialResult(outcome="fails")
         for _ in range(MAX_INDEPENDENT_CAUSES):
             candidates = [Revert(suspect=each) for each in left]
-            async with self._rehearse_early(candidates[:1]) as rehearsal:
+            likely = self._first_open(candidates)
+            async with self._rehearse_early(likely) as rehearsal:
                 found = await self._minimise(candidates)
-                if [*found.changes] != candidates[:1]:
+                if [*found.changes] != likely:
                     rehearsal.cancel()
             if not found.minimal:
                 return self._end("impossible", f"not found in {self._limits.trials} experiments")
@@ -200,7 +201,7 @@ class _Investigation:
 
     async def _minimise(self, candidates: Sequence[Revert]) -> MinimalSet[Revert]:
         """Of these, the smallest set that fails on top of the known good state."""
-        if self._is_known_to_fail(candidates[:1]):
+        if candidates and self._known_outcome(candidates[0]) == "fails":
             return MinimalSet(changes=tuple(candidates[:1]), trials=0, minimal=True)
 
         async def fails_with(kept: Sequence[Revert]) -> bool | None:
@@ -213,10 +214,14 @@ class _Investigation:
             max_trials=self._trials_left,
         )
 
-    def _is_known_to_fail(self, kept: Sequence[Revert]) -> bool:
-        """Whether a trial with only these in force has failed before."""
-        known = self._results.get(_labels(self._all_but(kept)))
-        return bool(kept) and known is not None and known.outcome == "fails"
+    def _first_open(self, candidates: Sequence[Revert]) -> list[Revert]:
+        """The most suspicious of them that is not known to be no cause by itself."""
+        return [each for each in candidates if self._known_outcome(each) in ("", "fails")][:1]
+
+    def _known_outcome(self, kept: Revert) -> str:
+        """Of a trial with only this in force; empty where there was none yet."""
+        known = self._results.get(_labels(self._all_but([kept])))
+        return known.outcome if known is not None else ""
 
     async def _minimise_parts(self, changes: Sequence[Revert]) -> list[Revert]:
         """The same for the parts of these changes; as a whole where it does not help."""

@@ -1,5 +1,6 @@
 """Splits the change of a text file into parts that can be reverted one by one."""
 
+import re
 from collections.abc import Collection, Sequence
 from difflib import SequenceMatcher, unified_diff
 
@@ -12,6 +13,8 @@ MIN_LIKENESS = 0.6
 """From which on a line counts as an edit of another one and not as a new line."""
 MAX_COMPARED_PAIRS = 900
 """Of lines in one replaced range; larger ranges are not divided by likeness."""
+_SETTING = re.compile(r"\s*(?:$|[#;]|(?:export )?[\w.-]+\s*[=:]\s*[^\s({\[])")
+"""A line with a value of its own: it means something without the lines around it."""
 
 
 class TextPart(Value, frozen=True, kw_only=True):
@@ -52,7 +55,12 @@ def _split_range(
     parts = list[TextPart]()
     for x, y in [*_edited_lines(old[a:b], new[c:d]), (b - a, d - c)]:
         if (a, c) != (end := (bounds[0] + x, bounds[2] + y)):
-            parts += _split_equally_long(a, end[0], c, end[1])
+            one_sided = old[a : end[0]] or new[c : end[1]]
+            parts += (
+                _split_lines(a, end[0], c, end[1])
+                if (a == end[0] or c == end[1]) and all(map(_SETTING.match, one_sided))
+                else _split_equally_long(a, end[0], c, end[1])
+            )
         if end != (b, d):
             parts += _split_equally_long(end[0], end[0] + 1, end[1], end[1] + 1)
         a, c = end[0] + 1, end[1] + 1
@@ -79,6 +87,19 @@ def _edited_lines(old: Sequence[str], new: Sequence[str]) -> list[tuple[int, int
 
 def _likeness(old: str, new: str) -> float:
     return SequenceMatcher(None, old.strip(), new.strip(), autojunk=False).ratio()
+
+
+def _split_lines(a: int, b: int, c: int, d: int) -> list[TextPart]:
+    """Each line that was only removed or only added."""
+    removed = [
+        TextPart(first_before=each, end_before=each + 1, first_after=c, end_after=c)
+        for each in range(a, b)
+    ]
+    added = [
+        TextPart(first_before=a, end_before=a, first_after=each, end_after=each + 1)
+        for each in range(c, d)
+    ]
+    return removed or added
 
 
 def _split_equally_long(a: int, b: int, c: int, d: int) -> list[TextPart]:

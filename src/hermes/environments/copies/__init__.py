@@ -56,8 +56,8 @@ class HostCopy(Protocol):
         self, command: str, *, timeout_s: float = 30.0, stdin: bytes = b""
     ) -> CopyOutput: ...
 
-    async def restart(self, unit: str) -> CopyOutput:
-        """Starts or restarts one service inside the copy as its unit effectively says."""
+    async def restart(self, *units: str) -> CopyOutput:
+        """Starts or restarts services inside the copy, in order, as their units effectively say."""
         ...
 
     async def stop(self, unit: str) -> CopyOutput: ...

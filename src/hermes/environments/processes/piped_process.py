@@ -66,12 +66,30 @@ class HasExitCode(Protocol):
     async def wait(self) -> int: ...
 
 
+class ErrorStream:
+    """Collects the last part of what a program writes to its error stream, and writes its log."""
+
+    def __init__(self, descriptor: int, log: Path | None) -> None:
+        self._descriptor, self._open = descriptor, True
+        self._kept = RollingOutput(KEPT_ERROR_BYTES)
+        self._feed = _make_log_writer(log, self._kept)
+        self._forget = _collect_output(descriptor, self._feed)
+
+    def last_text(self) -> str:
+        if self._open:
+            drain_output(self._descriptor, self._feed)
+        return self._kept.since(0).data.decode("utf-8", "replace")
+
+    def close(self) -> None:
+        self._forget()
+        self._open = False
+        os.close(self._descriptor)
+
+
 class LocalPipedProcess:
     """Implements `core.protocols.PipedProcess` over our ends of its pipes."""
 
-    def __init__(
-        self, child: HasExitCode, stdin: int, stdout: int, errors: Callable[[], RollingOutput]
-    ) -> None:
+    def __init__(self, child: HasExitCode, stdin: int, stdout: int, errors: ErrorStream) -> None:
         self._child, self._stdin, self._stdout, self._errors = child, stdin, stdout, errors
         self.pid: int = getattr(child, "pid", 0)
 
@@ -96,7 +114,7 @@ class LocalPipedProcess:
         return await self._child.wait()
 
     def last_errors(self) -> str:
-        return self._errors().since(0).data.decode("utf-8", "replace")
+        return self._errors.last_text()
 
 
 @asynccontextmanager
@@ -127,29 +145,20 @@ async def open_piped(
     except BaseException:
         _close(ours)
         raise
-    (child, watchdog), (alive, stdin, stdout, errors) = tree, ours
-    kept = RollingOutput(KEPT_ERROR_BYTES)
-    feed = make_log_writer(log, kept)
-    forget = collect_output(errors, feed)
-
-    def last_errors() -> RollingOutput:
-        if errors in ours:
-            drain_output(errors, feed)
-        return kept
-
+    (child, watchdog), (alive, stdin, stdout, error_descriptor) = tree, ours
+    errors = ErrorStream(error_descriptor, log)
     try:
-        yield LocalPipedProcess(child, stdin, stdout, last_errors)
+        yield LocalPipedProcess(child, stdin, stdout, errors)
     finally:
         with anyio.CancelScope(shield=True):
             os.close(stdin)
             with anyio.move_on_after(grace_s):
                 await wait_for_end(child, stdout)
             await ProcessTree(mark, child.pid if child.reap() is None else None).end(grace_s)
-            forget()
+            errors.close()
             with suppress(OSError):
                 os.write(alive, b"ended\n")
-            _close([alive, stdout, errors])
-            ours.clear()
+            _close([alive, stdout])
             await watchdog.wait()
             await child.wait()
             _remove(record, scratch)
@@ -164,8 +173,8 @@ def _spawn_tree(
     removed: Sequence[str],
 ) -> tuple[ChildProcess, ChildProcess]:
     """Starts the watchdog, then the program. `removed` are the file and the folder that end with
-    it. Our ends of the pipes are appended to `ours`: the
-    watchdog's, stdin, stdout and stderr of the program."""
+    it. Our ends of the pipes are appended to `ours`: the watchdog's, stdin, stdout and stderr of
+    the program."""
     theirs: list[int] = []
     path = {"PATH": variables.get("PATH", os.defpath)}
     needle = f"{TREE_VARIABLE}={mark}"
@@ -203,14 +212,14 @@ def _spawn_tree(
 
 async def wait_for_end(child: HasExitCode, stdout: int) -> None:
     """Its output is read and thrown away: a program that waits to write does not end."""
-    forget = collect_output(stdout, lambda _: None)
+    forget = _collect_output(stdout, lambda _: None)
     try:
         await child.wait()
     finally:
         forget()
 
 
-def collect_output(descriptor: int, feed: Callable[[bytes], None]) -> Callable[[], None]:
+def _collect_output(descriptor: int, feed: Callable[[bytes], None]) -> Callable[[], None]:
     """Reads in a callback until the end, or until the returned function is called."""
     loop = asyncio.get_running_loop()
 
@@ -222,7 +231,7 @@ def collect_output(descriptor: int, feed: Callable[[bytes], None]) -> Callable[[
     return lambda: (drain_output(descriptor, feed), loop.remove_reader(descriptor), None)[-1]
 
 
-def make_log_writer(log: Path | None, kept: RollingOutput) -> Callable[[bytes], None]:
+def _make_log_writer(log: Path | None, kept: RollingOutput) -> Callable[[bytes], None]:
     def feed(data: bytes) -> None:
         kept.feed(data)
         if log is None:

@@ -9,13 +9,10 @@ import anyio
 
 from hermes.core.protocols import PipedProcess
 from hermes.environments.confinement.messages import LauncherRequest
-from hermes.environments.processes.output import RollingOutput, drain_output
 from hermes.environments.processes.piped_process import (
     EXIT_GRACE_S,
-    KEPT_ERROR_BYTES,
+    ErrorStream,
     LocalPipedProcess,
-    collect_output,
-    make_log_writer,
     wait_for_end,
 )
 from hermes.environments.sandboxing.launcher_client import LauncherClient
@@ -43,18 +40,10 @@ async def open_sandbox_piped(
     finally:
         for descriptor in theirs:
             os.close(descriptor)
-    stdin, stdout, errors = ours
-    kept = RollingOutput(KEPT_ERROR_BYTES)
-    feed = make_log_writer(log, kept)
-    forget = collect_output(errors, feed)
-
-    def last_errors() -> RollingOutput:
-        if ours:
-            drain_output(errors, feed)
-        return kept
-
+    stdin, stdout, error_descriptor = ours
+    errors = ErrorStream(error_descriptor, log)
     try:
-        yield LocalPipedProcess(call, stdin, stdout, last_errors)
+        yield LocalPipedProcess(call, stdin, stdout, errors)
     finally:
         with anyio.CancelScope(shield=True):
             os.close(stdin)
@@ -64,7 +53,5 @@ async def open_sandbox_piped(
                 await end_call(call, grace=0)
             finally:
                 call.close()
-                forget()
-                ours.clear()
+                errors.close()
                 os.close(stdout)
-                os.close(errors)

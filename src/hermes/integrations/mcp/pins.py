@@ -7,7 +7,7 @@ definition. The tools of the agent are made from pins, without a connection.
 import hashlib
 import json
 import re
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Iterable
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Literal
@@ -307,18 +307,3 @@ class PinStore:
 
 def _encode(pin: ServerPin) -> bytes:
     return msgspec.json.format(msgspec.json.encode(pin, order="sorted"), indent=1) + b"\n"
-
-
-def reviewed_tools(
-    listed: Sequence[ForeignTool], classes: Mapping[str, Risk], by: str
-) -> tuple[ToolPin, ...]:
-    """Pins of a listing. Raises `SettingsError` for a class of a tool that is not listed."""
-    names = {tool.name for tool in listed}
-    if unknown := sorted(set(classes) - names):
-        raise SettingsError(f"the server has no tool {unknown[0]!r}; it has {_some(names)}")
-    return tuple(make_pin(tool, classes.get(tool.name), by) for tool in listed)
-
-
-def _some(names: Collection[str]) -> str:
-    shown = sorted(names)[:10]
-    return ", ".join(shown) + (" …" if len(names) > len(shown) else "") or "none"

@@ -21,7 +21,7 @@ from hermes.core.web_content import (
 from hermes.plumbing.addresses import guard_for
 from hermes.plumbing.http_client import HttpAnswer, HttpError, HttpLimits, send_http_request
 
-SEARXNG_PROVIDER, DUCKDUCKGO_PROVIDER = "searxng", "duckduckgo"
+SEARXNG_PROVIDER = "searxng"
 PROVIDER_ORDER = (SEARXNG_PROVIDER, "brave", "tavily", "exa", "firecrawl")
 """DuckDuckGo is not among them: it blocks programs, so it is only asked when it is named."""
 SEARCH_LIMITS = HttpLimits(timeout_s=15, total_timeout_s=20, max_answer_bytes=2 * 2**20)

@@ -58,7 +58,7 @@ _GIT_REMOTE_VERBS = word_set(
 """Verbs of git that may connect to another host."""
 MAX_FILE_BYTES = 2 << 30
 """How large a file may become that a command writes without having been asked about."""
-LANDLOCK_SIGNAL_VERSION, LANDLOCK_DEVICE_VERSION, LANDLOCK_TRUNCATE_VERSION = 6, 5, 3
+LANDLOCK_SIGNAL_VERSION, LANDLOCK_DEVICE_VERSION = 6, 5
 """Landlock versions that introduced a right."""
 
 

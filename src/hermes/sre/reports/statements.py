@@ -78,7 +78,8 @@ def find_recurrence(incident: Incident, opened: Sequence[IncidentOpened]) -> Inc
     """`opened`: events of other incidents; those of the same problem count, as in triage."""
     details = incident.details
     earliest = details.opened_at - RECURRENCE_PERIOD
-    own = incident_signature(details.service, details.labels, details.title)
+    title = details.first_title or details.title
+    own = incident_signature(details.service, details.labels, title)
     before = [
         event.incident
         for event in opened

@@ -33,6 +33,8 @@ MAX_LOCATIONS = 1_000
 """Locations by which an incident can be found."""
 MAX_PARTS = 10_000
 """Remembered names of parts of an incident; a notification cannot contain more."""
+LOG_KINDS = ("log", "answers")
+"""Kinds of probes that see only the consequences of a failure."""
 LATE_PHASES: tuple[IncidentPhase, ...] = ("remediate", "verify", "undo", "document", "learn")
 """Phases in which the problem is already known."""
 
@@ -108,6 +110,9 @@ class IncidentState:
         self.problem = alert_problem(alert, self.alarm)
         self.warns_of_host = not self.location.service and alert_impact(alert).effect == "warning"
         """A warning about the host, such as its load: outages of services do not join it."""
+        self._opened_by_log = labels.get("kind", "") in LOG_KINDS
+        self._outage: AlertSeries | None = None
+        """The first alert of it that a service does not work."""
         self.add_location(self.location)
 
     @property
@@ -202,7 +207,10 @@ class IncidentState:
         self.members.add(series.fingerprint)
         series.assign_to(self.id)
         if series.alert is not None:
-            self.impact.add(series.location, alert_impact(series.alert))
+            impact = alert_impact(series.alert)
+            self.impact.add(series.location, impact)
+            if impact.effect in ("data", "down") and series.location.service:
+                self._outage = self._outage or series
             self.add_location(series.location)
             if len(self.named_parts) < MAX_PARTS:
                 service = series.location.service
@@ -227,10 +235,21 @@ class IncidentState:
         if self.recorded.graded_by_person or not is_graver(severity, before):
             return []
         graded = IncidentGraded(
-            run=self.id, at=now, incident=self.id, severity=severity, before=before, reason=why
+            run=self.id,
+            at=now,
+            incident=self.id,
+            severity=severity,
+            before=before,
+            reason=why,
+            title=self._outage_title(),
         )
         self.apply(graded)
         return [graded]
+
+    def _outage_title(self) -> str:
+        """For an incident that a log opened, which only shows what a service suffers from."""
+        outage = self._outage if self._opened_by_log else None
+        return outage.title[:MAX_TITLE_CHARS] if outage is not None else ""
 
     def apply(self, event: object) -> None:
         self.recorded = incident_after(self.recorded, event)

@@ -285,13 +285,14 @@ class Triage:
     def _answer_released(self, now: datetime) -> list[Event]:
         """Alerts that still fire after they left an incident about another problem."""
         answers: list[Event] = []
-        for fingerprint, (due, _) in list(self._state.released.items()):
-            series = self._state.series.get(fingerprint)
-            if now < due:
-                continue
-            if series is not None and series.firing and not series.muted_by:
+        due = [name for name, (at, _) in self._state.released.items() if now >= at]
+        found = (self._state.series.get(name) for name in due)
+        firing = [each for each in found if each is not None and each.firing and not each.muted_by]
+        for series in self._correlation.roots_first(firing):
+            if series.fingerprint in self._state.released:
                 answers += self._answer(series, now, due=True)
-            self._state.released.pop(fingerprint, None)
+        for name in due:
+            self._state.released.pop(name, None)
         return answers
 
     def _recoveries(self, now: datetime) -> list[Event]:

@@ -1,4 +1,4 @@
-"""Tools walked one by one: every one that is registered, in a place that records each touch."""
+"""Every registered tool, called in an environment that records what is done there."""
 
 import sys
 from collections.abc import Mapping, Sequence
@@ -6,8 +6,7 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from itertools import product
 from pathlib import Path
-from types import TracebackType
-from typing import Any, Self
+from typing import Any
 
 from hermes.core import plugins
 from hermes.core.actions import Action, Approval, Decision
@@ -18,6 +17,7 @@ from hermes.core.protocols import CommandResult, Environment, ProcessInfo, Tool,
 from hermes.memory.journal.in_memory import InMemoryJournal
 from hermes.tools.dependencies import ToolDependencies
 from hermes.tools.executor import Executor
+from idle_parts import IdleEnvironment, MemoryArtifacts
 
 EXECUTOR = "executor.py"
 
@@ -80,23 +80,13 @@ class Records:
         return Decision(verdict="allow" if self.allows else "deny", rule="recorded")
 
 
-class Canary:
-    """A place and its processes: nothing happens in it, and everything is noticed."""
+class RecordingEnvironment(IdleEnvironment):
+    """Nothing happens in it, and everything is recorded."""
 
     name, target, isolated = "canary", "nowhere", False
 
     def __init__(self, records: Records) -> None:
         self._records = records
-
-    async def __aenter__(self) -> Self:
-        return self
-
-    async def __aexit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None: ...
 
     async def run(
         self, command: str, *, timeout: float = 60.0, stdin: bytes = b"", cwd: str = ""
@@ -112,7 +102,7 @@ class Canary:
         self._records.touch("write", path)
 
 
-class Background:
+class IdleProcesses:
     """One process that does nothing."""
 
     def __init__(self, records: Records) -> None:
@@ -151,8 +141,8 @@ class Background:
         self._records.touch("type", data.decode())
 
 
-class Watched:
-    """A tool that knows who calls it."""
+class RecordedTool:
+    """A tool that records calls by others than the executor."""
 
     def __init__(self, tool: Tool, records: Records) -> None:
         self._tool = tool
@@ -169,21 +159,13 @@ class Watched:
         return await self._tool(context, arguments)
 
 
-class Shelf:
-    async def save(self, run: str, name: str, text: str) -> str:
-        return f"artifact://{run}/{name}"
-
-    async def load(self, reference: str) -> str:
-        raise ToolError("there is none")
-
-
 async def walk(
     found: Tool,
     arguments: dict[str, Any],
     records: Records,
-    place: Canary | None = None,
+    place: RecordingEnvironment | None = None,
 ) -> str:
-    """Take one call down the road; how it ended."""
+    """Executes one call; returns how it ended."""
 
     async def nobody(action: Action, decision: Decision) -> Approval:
         return Approval(approved=False, by="nobody")
@@ -192,14 +174,14 @@ async def walk(
         raise AssertionError("the executor gives tools their own way to call")
 
     bus = Bus(InMemoryJournal())
-    executor = Executor({found.spec.name: Watched(found, records)}, records, nobody, bus)
+    executor = Executor({found.spec.name: RecordedTool(found, records)}, records, nobody, bus)
     context = ToolContext(
         run="run",
-        environment=place or Canary(records),
+        environment=place or RecordingEnvironment(records),
         publish=bus.publish,
         call=inner,
-        artifacts=Shelf(),
-        processes=Background(records),
+        artifacts=MemoryArtifacts(),
+        processes=IdleProcesses(records),
     )
     call = ToolCall("call", found.spec.name, arguments)
     return (await executor.execute(call, context)).status

@@ -1,4 +1,4 @@
-"""A broken box, or a bare folder, with a crew of scripted models on the real road."""
+"""A broken box, or a bare folder, investigated by scripted models through the real executor."""
 
 from collections.abc import AsyncGenerator, Iterable, Mapping, Sequence
 from contextlib import asynccontextmanager
@@ -40,11 +40,11 @@ from hermes.tools.terminal import make_terminal
 
 Kind = TypeVar("Kind")
 SETTINGS = CrewSettings(
-    looking=AgentBudget(seconds=20.0), judging=AgentBudget(turns=2, seconds=20.0)
+    looking=AgentBudget(seconds=120.0), judging=AgentBudget(turns=2, seconds=120.0)
 )
 QUICK = SreSettings(
     reflex=False,
-    verify=VerifySettings(window=0.3, patience=8.0, every=0.1, timeout=5.0),
+    verify=VerifySettings(window=0.3, patience=8.0, every=0.1, timeout=60.0),
     time_limit=120.0,
 )
 
@@ -85,7 +85,7 @@ def says(text: str) -> Message:
     return Message(role="assistant", text=text)
 
 
-class Hangs(ScriptedModel):
+class HangingModel(ScriptedModel):
     """Plays its replies, and then never answers again."""
 
     def __init__(self, replies: Iterable[ScriptedReply] = ()) -> None:
@@ -100,7 +100,7 @@ class Hangs(ScriptedModel):
         return await super().complete(messages, tools)
 
 
-class Dies(ScriptedModel):
+class DyingModel(ScriptedModel):
     async def complete(
         self, messages: Sequence[Message], tools: Sequence[ToolSpec] = ()
     ) -> Completion:
@@ -108,8 +108,8 @@ class Dies(ScriptedModel):
 
 
 @dataclass
-class House:
-    """What one test has in its hands. `models` by job; a layer without one is well."""
+class InvestigationSetup:
+    """The parts of one test. `models` by job; a layer without one is well."""
 
     models: Mapping[str, Model] = field(default_factory=dict)
     settings: CrewSettings = SETTINGS
@@ -155,7 +155,7 @@ class House:
             yield replace(crew, model_for=model_for) if model_for else crew
 
     @asynccontextmanager
-    async def box(self, name: str, seed: int) -> AsyncGenerator["Stand", None]:
+    async def box(self, name: str, seed: int) -> AsyncGenerator["BrokenBox", None]:
         scenario = find_scenario(name)
         story = scenario.draw_spec(seed)
         async with open_episode(scenario, story) as episode, host_environment(episode.box) as place:
@@ -165,11 +165,11 @@ class House:
                 service=story.alert.labels.get("service", ""),
                 facts=(("text", story.alert.text), *labels),
             )
-            yield Stand(self.crew(place), case, story, episode)
+            yield BrokenBox(self.crew(place), case, story, episode)
 
 
 @dataclass(frozen=True)
-class Stand:
+class BrokenBox:
     crew: ModelTeam
     case: IncidentDetails
     story: ScenarioSpec

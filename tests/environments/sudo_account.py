@@ -79,30 +79,30 @@ async def main(home: Path) -> None:
     os.setgroups([])
     os.setgid(NUMBER)
     os.setuid(NUMBER)
-    told, before = json.loads(sys.stdin.read()), desks()
+    told, before = json.loads(sys.stdin.read()), session_folders()
     variables = {name: os.environ[name] for name in ("PATH", "HOME", "LANG")}
-    desk = open_password_agent(told["password"], owner=os.getpid())
-    place = LocalEnvironment(home, variables, processes=home / "processes", sudo=desk)
+    session_folder = open_password_agent(told["password"], owner=os.getpid())
+    place = LocalEnvironment(home, variables, processes=home / "processes", sudo=session_folder)
     async with place:
         for step in told["steps"]:
             if "run" in step:
-                result = await place.run(step["run"], timeout=30)
+                result = await place.run(step["run"], timeout=120)
                 tell(code=result.exit_code, output=result.output)
             else:
                 process = await place.start(step["start"], pty=step.get("pty", False))
                 output = await read_all(process)
                 tell(code=await process.wait(), output=output)
-    tell(left=sorted(desks() - before))
+    tell(left=sorted(session_folders() - before))
 
 
-def desks() -> set[str]:
+def session_folders() -> set[str]:
     found = Path(tempfile.gettempdir()).glob(".hermes-sudo-*")
     return {file.name for file in found if file.stat().st_uid == os.getuid()}
 
 
 async def read_all(process: BackgroundProcess) -> str:
     pieces = []
-    with anyio.fail_after(30):
+    with anyio.fail_after(120):
         while piece := await process.output():
             pieces.append(piece)
     return b"".join(pieces).decode(errors="replace")

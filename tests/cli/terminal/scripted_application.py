@@ -1,8 +1,6 @@
-"""A house with real conversations, executor and journal; its model and its place are played."""
+"""An application with real conversations, executor and journal; its model and host are scripted."""
 
 from collections.abc import AsyncIterator, Sequence
-from types import TracebackType
-from typing import Self
 
 import anyio
 
@@ -11,7 +9,7 @@ from hermes.agent.dependencies import AgentDependencies
 from hermes.agent.settings import AgentSettings
 from hermes.core.actions import AnswersApprovals, Approver
 from hermes.core.bus import Bus
-from hermes.core.errors import ModelError, SettingsError, ToolError
+from hermes.core.errors import ModelError, SettingsError
 from hermes.core.events.runs import RunStarted
 from hermes.core.messages import (
     Completion,
@@ -29,44 +27,22 @@ from hermes.policy.approvals.approver import JournalApprover
 from hermes.policy.approvals.request import ApprovalOptions
 from hermes.tools.declare import tool
 from hermes.tools.executor import Executor
+from idle_parts import IdleEnvironment, MemoryArtifacts
 from risk_policy import RiskPolicy
 
 HANG = "hang"
 """In a script: begin to answer and never end."""
 
 
-class Host:
-    """A place that is not isolated, so that changes are asked about."""
+class IdleHost(IdleEnvironment):
+    """An environment that is not isolated, so that changes are asked about."""
 
     name, target, isolated = "local", "testhost", False
-
-    async def __aenter__(self) -> Self:
-        return self
-
-    async def __aexit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None: ...
 
     async def run(
         self, command: str, *, timeout: float = 60.0, stdin: bytes = b"", cwd: str = ""
     ) -> CommandResult:
         return CommandResult(exit_code=0, output=f"ran {command}")
-
-    async def read(self, path: str, *, offset: int = 0, limit: int | None = None) -> bytes:
-        raise ToolError("nothing here")
-
-    async def write(self, path: str, data: bytes) -> None: ...
-
-
-class Shelf:
-    async def save(self, run: str, name: str, text: str) -> str:
-        return name
-
-    async def load(self, reference: str) -> str:
-        raise ToolError("nothing here")
 
 
 class PacedModel:
@@ -126,7 +102,7 @@ async def clarify(context: ToolContext, question: str, choices: tuple[str, ...] 
     return await context.ask(question, choices) or "(no answer)"
 
 
-class ScriptedHouse:
+class ScriptedApplication:
     def __init__(
         self,
         script: Sequence[Message | ModelError | str],
@@ -153,9 +129,9 @@ class ScriptedHouse:
         self.means = AgentDependencies(
             model=self.model,
             executor=Executor(tools, policy, people, self.bus),
-            environment=Host(),
+            environment=IdleHost(),
             bus=self.bus,
-            artifacts=Shelf(),
+            artifacts=MemoryArtifacts(),
             settings=AgentSettings(),
             ask=ask,
         )

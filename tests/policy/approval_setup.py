@@ -1,4 +1,4 @@
-"""A house for approvals: the real engine on a journal in memory, clocks that a test can set."""
+"""What approvals need in tests: the real engine, a journal in memory, clocks set by hand."""
 
 from collections.abc import Awaitable, Callable
 from datetime import UTC, datetime, timedelta
@@ -30,8 +30,8 @@ class Clocks:
         self.ticks += seconds
 
 
-class Sitter:
-    """Somebody at the terminal, who answers when told to, and notices when it is settled."""
+class TerminalPerson:
+    """A person at the terminal, who answers when told to, and is told when it is settled."""
 
     def __init__(self, by: str = "me") -> None:
         self.by = by
@@ -56,7 +56,7 @@ class Sitter:
         return self.says
 
 
-class Desk:
+class ApprovalSetup:
     """One process with its engine; `again` is its next life on the same journal."""
 
     def __init__(
@@ -84,8 +84,8 @@ class Desk:
             tick=0.005,
         )
 
-    def again(self, party: Any = None) -> "Desk":
-        return Desk(party, journal=self.journal, clocks=self.clocks, **self._manners)
+    def again(self, party: Any = None) -> "ApprovalSetup":
+        return ApprovalSetup(party, journal=self.journal, clocks=self.clocks, **self._manners)
 
     def _keep(self, request: ApprovalRequested, by: str) -> str:
         self.kept.append(f"{request.hash} by {by}")
@@ -106,7 +106,7 @@ class Desk:
         verdict = PolicyVerdict(
             verdict="ask", rule="r", hash=self.hash(action), ask=ask or AskOptions(), **more
         )
-        with anyio.fail_after(10):
+        with anyio.fail_after(120):
             return await self.approvals(action, verdict)
 
     async def answered(self, by: str, approved: bool = True, **more: Any) -> None:
@@ -137,7 +137,7 @@ class Desk:
         return [event.outcome for event in self.events("approval.settled")]
 
 
-async def until(condition: Callable[[], object], seconds: float = 5.0) -> None:
+async def until(condition: Callable[[], object], seconds: float = 120.0) -> None:
     with anyio.fail_after(seconds):
         while not condition():  # noqa: ASYNC110 - what is waited for has no event
             await anyio.sleep(0.001)
