@@ -35,7 +35,7 @@ redirect_stderr=true
 stdout_logfile=/var/log/api.log
 """
 # A process in the background has its command line some time after its number.
-STARTED = "until grep -q ^/bin/sleep /proc/$!/cmdline; do sleep 0.05; done"
+STARTED = "until grep -qx sleep /proc/$!/comm; do sleep 0.05; done"
 
 
 async def play(

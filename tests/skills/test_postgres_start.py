@@ -30,6 +30,7 @@ PROGRAM = f"""
 command={BINARIES}/postgres -D {DATA}
 user=postgres
 startretries=1
+startsecs=3
 redirect_stderr=true
 stdout_logfile=/var/log/postgres.log
 """
@@ -46,6 +47,7 @@ def a_database() -> Iterator[SupervisorHost]:
         host.run(PREPARE)
         host.start_supervisord(PROGRAM)
         host.run(UNTIL.format("RUNNING"))
+        host.run(f"for i in $(seq 600); do [ -s {DATA}/postmaster.pid ] && break; sleep 0.2; done")
         yield host
 
 
