@@ -171,6 +171,15 @@ def watch(hermes: Hermes) -> Iterator[subprocess.Popen[bytes]]:
     process.wait()
 
 
+def add_soon(hermes: Hermes, *words: str) -> None:
+    for lead_s in (4, 20, 60):  # on a busy machine the command comes too late
+        soon = datetime.now(UTC) + timedelta(seconds=lead_s)
+        done = hermes("cron", "add", f"{soon:%Y-%m-%dT%H:%M:%SZ}", *words)
+        if "is in the past" not in done.stderr:
+            break
+    assert done.returncode == 0, done.stderr
+
+
 def wait_for(hermes: Hermes, job: str, outcome: str) -> dict[str, str]:
     """The row of the job, once it has this outcome."""
     for _ in range(300):
@@ -182,12 +191,7 @@ def wait_for(hermes: Hermes, job: str, outcome: str) -> dict[str, str]:
 
 
 def test_the_watch_runs_what_is_due(hermes: Hermes, watch: subprocess.Popen[bytes]) -> None:
-    for lead_s in (4, 20, 60):  # on a busy machine the command comes too late
-        soon = datetime.now(UTC) + timedelta(seconds=lead_s)
-        done = hermes("cron", "add", f"{soon:%Y-%m-%dT%H:%M:%SZ}", "look", "--name", "once")
-        if "is in the past" not in done.stderr:
-            break
-    assert done.returncode == 0, done.stderr
+    add_soon(hermes, "look", "--name", "once")
     row = wait_for(hermes, "once", "ran")
     assert row["text"] == "all backups are there"
     rounds = json.loads(hermes("cron", "history", "health", "--json").stdout)
@@ -201,12 +205,7 @@ def test_a_command_that_a_crash_cut_off_is_not_repeated(
     hermes: Hermes, watch: subprocess.Popen[bytes], tmp_path: Path
 ) -> None:
     mark = tmp_path / "mark"
-    command = f"echo x >> {mark}; sleep 30"
-    soon = datetime.now(UTC) + timedelta(seconds=3)
-    added = hermes(
-        "cron", "add", f"{soon:%Y-%m-%dT%H:%M:%SZ}", command, "--command", "--name", "slow"
-    )
-    assert added.returncode == 0, added.stderr
+    add_soon(hermes, f"echo x >> {mark}; sleep 120", "--command", "--name", "slow")
     row = wait_for(hermes, "slow", "running")
     watch.kill()
     watch.wait()

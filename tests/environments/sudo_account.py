@@ -86,7 +86,7 @@ async def main(home: Path) -> None:
     async with place:
         for step in told["steps"]:
             if "run" in step:
-                result = await place.run(step["run"], timeout=30)
+                result = await place.run(step["run"], timeout=120)
                 tell(code=result.exit_code, output=result.output)
             else:
                 process = await place.start(step["start"], pty=step.get("pty", False))

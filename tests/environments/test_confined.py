@@ -43,7 +43,7 @@ async def run(
     place: LocalEnvironment, command: str, profile: ConfinementProfile | None = None
 ) -> tuple[int, str, list[str]]:
     async with place.confined(profile or ConfinementProfile()) as confined:
-        result = await confined.run(command, timeout=30)
+        result = await confined.run(command, timeout=120)
         return result.exit_code, result.output, [str(each) for each in confined.collect()]
 
 

@@ -34,7 +34,7 @@ async def run(
     place: LocalEnvironment, command: str, profile: ConfinementProfile | None = None
 ) -> tuple[int, str, list[BlockedAccess]]:
     async with place.confined(profile or ConfinementProfile()) as confined:
-        result = await confined.run(command, timeout=30)
+        result = await confined.run(command, timeout=120)
         return result.exit_code, result.output.replace("\r", ""), confined.collect()
 
 
@@ -324,4 +324,4 @@ async def test_python_imports_no_module_of_the_working_folder(
     command = f"{sys.executable} -c 'import json; print(json.dumps(1))'"
     assert await run(here, command) == (0, "1\n", [])
     assert await run(here, "echo $PYTHONSAFEPATH") == (0, "1\n", [])
-    assert "ran" in (await here.run(command, timeout=30)).output  # not confined
+    assert "ran" in (await here.run(command, timeout=120)).output  # not confined

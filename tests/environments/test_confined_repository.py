@@ -52,7 +52,7 @@ async def run(
     place: LocalEnvironment, command: str, profile: ConfinementProfile
 ) -> tuple[int, str, str]:
     async with place.confined(profile) as confined:
-        result = await confined.run(command, timeout=30)
+        result = await confined.run(command, timeout=120)
         blocked = "\n".join(str(each) for each in confined.collect())
     return result.exit_code, result.output, blocked
 

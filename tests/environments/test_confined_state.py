@@ -25,7 +25,7 @@ async def here(tmp_path: Path) -> AsyncIterator[LocalEnvironment]:
 
 async def run(place: LocalEnvironment, command: str) -> tuple[int, str, list[str]]:
     async with place.confined(ConfinementProfile()) as confined:
-        result = await confined.run(command, timeout=30)
+        result = await confined.run(command, timeout=120)
         return result.exit_code, result.output, [str(each) for each in confined.collect()]
 
 

@@ -26,7 +26,7 @@ async def here(tmp_path: Path) -> AsyncIterator[LocalEnvironment]:
 
 async def run(place: LocalEnvironment, command: str, profile: ConfinementProfile) -> str:
     async with place.confined(profile) as confined:
-        return (await confined.run(command, timeout=30)).output
+        return (await confined.run(command, timeout=120)).output
 
 
 def first_hash() -> str:
@@ -65,7 +65,7 @@ async def test_account_programs_and_listings_answer_as_usual(here: LocalEnvironm
         "df --output=target | sort",
         "ls /tmp | sort | grep -v hermes",
     ):
-        unconfined = (await here.run(command, timeout=30)).output
+        unconfined = (await here.run(command, timeout=120)).output
         assert await run(here, command, ACCOUNTS) == unconfined, command
 
 

@@ -18,7 +18,7 @@ from hermes.environments.sandboxing import support
 NOT_HERE = support.kernel_support().reason
 pytestmark = pytest.mark.skipif(bool(NOT_HERE), reason=NOT_HERE)
 START_TIMEOUT_S = 60.0
-END_TIMEOUT_S = 1.0
+END_TIMEOUT_S = 60.0
 
 
 def wait_until(true: Callable[[], object], seconds: float) -> bool:
@@ -91,4 +91,4 @@ def test_a_command_that_changes_something_is_finished(tmp_path: Path) -> None:
     work = tmp_path / "work"
     command = "echo 1 > begun; sleep 2; echo 2 > finished"
     with killed_hermes(tmp_path, command, (work / "begun").exists):
-        assert wait_until((work / "finished").exists, 20)
+        assert wait_until((work / "finished").exists, 120)

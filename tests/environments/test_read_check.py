@@ -68,7 +68,7 @@ async def run(
     place: LocalEnvironment, command: str, profile: ConfinementProfile
 ) -> tuple[str, list[str]]:
     async with place.confined(profile) as confined:
-        result = await confined.run(command, timeout=30)
+        result = await confined.run(command, timeout=120)
         return result.output, [str(each) for each in confined.collect()]
 
 

@@ -67,7 +67,7 @@ async def run(
     place: LocalEnvironment, command: str, profile: ConfinementProfile
 ) -> tuple[str, list[str]]:
     async with place.confined(profile) as confined:
-        result = await confined.run(command, timeout=30)
+        result = await confined.run(command, timeout=120)
         return result.output, [str(each) for each in confined.collect()]
 
 
@@ -127,7 +127,7 @@ async def test_other_processes_can_be_inspected_as_before(
         f"lsof -p {other} 2>/dev/null | grep -c id_x",
         f"pwdx {other}",
     ):
-        expected = (await here.run(command, timeout=30)).output
+        expected = (await here.run(command, timeout=120)).output
         profile = judged(command, home)
         assert "processes" in profile.special, command
         output, blocked = await run(here, command, profile)
@@ -150,7 +150,7 @@ async def test_nothing_is_changed_in_the_root_of_another_process(
             command = f"truncate -s 0 {place}/file; rm {place}/file; mv {place}/file {place}/moved"
             command += f"; mkdir -p {place}/new/newer; dd if=/dev/null of={place}/file conv=notrunc"
             await run(here, f"{command}; ln -s /x {place}/link", profile)
-            left = await here.run(f"cd {place} && ls && cat file", timeout=30)
+            left = await here.run(f"cd {place} && ls && cat file", timeout=120)
             assert left.output == "file\nkept\n"
         finally:
             process.kill()

@@ -103,7 +103,7 @@ async def test_what_answers_500_and_hangs_is_tried_until_it_takes_it() -> None:
     journal = InMemoryJournal()
     with door(lambda number: {1: 500, 2: 0, 3: 429}.get(number, 204)) as to:
         await journal.append(queued(1, "webhook"))
-        await tell(journal, WebhookSink(to.url, timeout=1))
+        await tell(journal, WebhookSink(to.url, timeout=3))
         sent = of(journal, NotificationSent)
         assert [(event.tries, event.repeated) for event in sent] == [(4, True)]
         assert [said["repeated"] for said in to.said] == [False, True, True, True]
@@ -141,7 +141,7 @@ async def test_a_sink_that_hangs_holds_up_nobody_else() -> None:
     with door(lambda number: 0) as stuck:
         events = [queued(number, "webhook", "kept") for number in range(20)]
         await journal.append(*events)
-        async with telling(journal, [WebhookSink(stuck.url, timeout=20), kept]):
+        async with telling(journal, [WebhookSink(stuck.url, timeout=600), kept]):
             await until(lambda: len(kept.titles) == 20)
             assert not of(journal, NotificationSent) or {
                 e.sink for e in of(journal, NotificationSent)
@@ -157,7 +157,7 @@ async def test_the_order_of_an_incident_is_kept_and_another_incident_does_not_wa
             queued(2, "webhook", incident="a"),
             queued(3, "webhook", incident="b"),
         )
-        settings = NoticeSettings(briefing="", pause=0.3, timeout=2)
+        settings = NoticeSettings(briefing="", pause=2.0, timeout=60)
         await tell(journal, WebhookSink(to.url), settings=settings)
         assert [said["id"] for said in to.said] == ["n1", "n3", "n1", "n2"]
 

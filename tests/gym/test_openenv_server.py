@@ -85,7 +85,7 @@ async def test_what_still_runs_ends_with_the_episode() -> None:
 
 async def _until(*, sleeps: bool) -> None:
     """A process is begun and ended by others: that takes a moment on a busy machine."""
-    for _ in range(500):
+    for _ in range(6000):
         if _sleeping() == sleeps:
             return
         await anyio.sleep(0.02)

@@ -139,7 +139,7 @@ async def test_an_answer_that_was_already_whole_survives_a_bad_end(
     spent = usage_chunk(prompt_tokens=1, completion_tokens=2)
     server.will(streams(chunk({"content": "whole"}, "stop"), spent, ends=ends))
     with anyio.fail_after(120):
-        *_, last = [item async for item in opened().stream(ASK)]
+        *_, last = [item async for item in opened(timeout=600.0).stream(ASK)]
     assert (last.message.text, last.usage) == ("whole", Usage(1, 2))
 
 

@@ -34,7 +34,7 @@ supervisor.rpcinterface_factory = supervisor.rpcinterface:make_main_rpcinterface
 [supervisorctl]
 serverurl=unix:///run/supervisor.sock
 """
-START_TIMEOUT_S = 20.0
+START_TIMEOUT_S = 120.0
 
 needs_namespaces = pytest.mark.skipif(
     os.geteuid() != 0 or not shutil.which("unshare"), reason="needs root and unshare"

@@ -30,9 +30,12 @@ API_PROGRAM = f"""
 [program:api]
 command={sys.executable} /srv/api/api.py /srv/api/api.conf
 startretries=1
+startsecs=2
 redirect_stderr=true
 stdout_logfile=/var/log/api.log
 """
+# A process in the background has its command line some time after its number.
+STARTED = "until grep -q ^/bin/sleep /proc/$!/cmdline; do sleep 0.05; done"
 
 
 async def play(
@@ -93,7 +96,7 @@ async def test_a_plain_daemon_that_is_gone_is_started_as_it_was() -> None:
 async def test_a_suspended_daemon_goes_on() -> None:
     daemon = PlainDaemon(name="nap", command=("/bin/sleep", "98765"), first_seen_s=5)
     with SupervisorHost() as host:
-        host.run("setsid /bin/sleep 98765 >/dev/null 2>&1 </dev/null & sleep 0.2; kill -STOP $!")
+        host.run(f"setsid /bin/sleep 98765 >/dev/null 2>&1 </dev/null & {STARTED}; kill -STOP $!")
         result = await play(host, "suspended", "nap does not answer", daemon)
         assert (result.outcome, result.detail) == ("applied", "")
         assert host.run("ps -o stat= -C sleep | grep -c T").strip() == "0"
@@ -126,11 +129,17 @@ async def wait_for_status(host: SupervisorHost, state: str) -> None:
 
 @pytest.mark.parametrize("limit", ["--nofile=6:6", "--as=1000000:1000000"])
 async def test_a_process_at_a_lowered_limit_is_restarted(limit: str) -> None:
-    command = ("/bin/bash", "-c", "exec 5</dev/null 6</dev/null 7</dev/null; read x < <(sleep 99)")
+    command = (
+        "/bin/bash",
+        "-c",
+        "exec 5</dev/null 6</dev/null 7</dev/null; read x < <(sleep 9876)",
+    )
     daemon = PlainDaemon(name="holder", command=command, first_seen_s=5)
     with SupervisorHost() as host:
         started = (
-            "setsid /bin/bash -c '{}' >/dev/null 2>&1 </dev/null & sleep 0.5; prlimit --pid $! {}"
+            "setsid /bin/bash -c '{}' >/dev/null 2>&1 </dev/null & "
+            "until [ -e /proc/$!/fd/7 ] && grep -q . /proc/$!/task/$!/children; do sleep 1; done; "
+            "prlimit --pid $! {}"
         )
         host.run(started.format(command[2], limit))
         result = await play(host, "process-limit", "holder does not answer", daemon)

@@ -31,7 +31,7 @@ from hermes.tools.terminal import make_terminal
 Kind = TypeVar("Kind")
 MEND = ("touch well-web", "rm -f well-web")
 QUICK = SreSettings(
-    verify=VerifySettings(window=0.05, patience=0.2, every=0.02, timeout=0.5),
+    verify=VerifySettings(window=0.05, patience=0.2, every=0.02, timeout=60.0),
     time_limit=60.0,
     traces=0.01,
 )

@@ -40,11 +40,11 @@ from hermes.tools.terminal import make_terminal
 
 Kind = TypeVar("Kind")
 SETTINGS = CrewSettings(
-    looking=AgentBudget(seconds=20.0), judging=AgentBudget(turns=2, seconds=20.0)
+    looking=AgentBudget(seconds=120.0), judging=AgentBudget(turns=2, seconds=120.0)
 )
 QUICK = SreSettings(
     reflex=False,
-    verify=VerifySettings(window=0.3, patience=8.0, every=0.1, timeout=5.0),
+    verify=VerifySettings(window=0.3, patience=8.0, every=0.1, timeout=60.0),
     time_limit=120.0,
 )
 

@@ -21,7 +21,7 @@ from hermes.sre.responders.model_team import ModelTeam
 from hermes.sre.settings import SreSettings, VerifySettings
 
 pytestmark = pytest.mark.anyio
-SOON = VerifySettings(window=0.02, patience=0.1, every=0.02, timeout=2.0, trigger=False)
+SOON = VerifySettings(window=0.02, patience=0.1, every=0.02, timeout=60.0, trigger=False)
 QUICK = SreSettings(reflex=False, verify=SOON, time_limit=60.0)
 EVERY = 13
 """Of the points at which it may be killed; prime to the length of what is written."""

@@ -61,7 +61,7 @@ def layer(setup: InvestigationSetup, name: str) -> LayerInvestigated:
 async def test_one_that_hangs_is_cut_off_and_what_it_had_said_stays(tmp_path: Path) -> None:
     slow = HangingModel([runs(LOOK), finds("half of it", LOOK, last=False)])
     setup = InvestigationSetup(
-        {"processes": finder(), "network": slow}, replace(TWO, looking=AgentBudget(seconds=2.0))
+        {"processes": finder(), "network": slow}, replace(TWO, looking=AgentBudget(seconds=6.0))
     )
     setup.models = {**setup.models, "synthesis": ScriptedModel([concludes("fix", GUESS)])}
     synthesis = await investigated(setup, tmp_path)
@@ -69,7 +69,7 @@ async def test_one_that_hangs_is_cut_off_and_what_it_had_said_stays(tmp_path: Pa
     assert layer(setup, "processes").status == "done"
     cut = layer(setup, "network")
     assert (cut.status, cut.findings) == ("failed", ("half of it",))
-    assert "stopped after 2 s" in cut.gaps[0]
+    assert "stopped after 6 s" in cut.gaps[0]
 
 
 @pytest.mark.parametrize(

@@ -112,7 +112,7 @@ def test_a_filesystem_that_was_unmounted_is_a_question(tmp_path: Path, kind: Pro
     """
     done = subprocess.run(
         ["unshare", "--user", "--map-root-user", "--mount", "bash", "-c", script],
-        capture_output=True, text=True, timeout=20, check=False,
+        capture_output=True, text=True, timeout=120, check=False,
     )  # fmt: skip
     if done.returncode == 77:
         pytest.skip("nothing may be mounted here")

@@ -41,7 +41,7 @@ def shell(template: str, **values: str) -> str:
     command = render_command(
         parse_template(template), {name: quote_value(value) for name, value in values.items()}
     )
-    ran = subprocess.run(["bash", "-c", command], capture_output=True, check=True, timeout=20)
+    ran = subprocess.run(["bash", "-c", command], capture_output=True, check=True, timeout=120)
     return ran.stdout.decode()
 
 

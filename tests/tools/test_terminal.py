@@ -21,7 +21,7 @@ pytestmark = pytest.mark.anyio
 @pytest.fixture
 async def setup(tmp_path: Path) -> AsyncIterator[ToolSetup]:
     async with LocalEnvironment(tmp_path, {"PATH": os.environ["PATH"]}) as environment:
-        yield ToolSetup(environment, {"terminal": make_terminal(timeout=20, max_timeout=30)})
+        yield ToolSetup(environment, {"terminal": make_terminal(timeout=120, max_timeout=120)})
 
 
 async def test_output_comes_back_without_noise(setup: ToolSetup) -> None:
