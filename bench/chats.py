@@ -36,11 +36,11 @@ from idle_watch import MemorySample, children
 
 from hermes.app import open_application
 from hermes.app.gateway import keep_gateway, open_gateway_parts, serve_channel
-from hermes.cli.monitoring.watch import use_one_heap
 from hermes.core.channels import Address, InboundMessage
 from hermes.gateway.chat_transport import ChatTransport
 from hermes.gateway.manifest import ChannelLimits
 from hermes.gateway.settings import TelegramSettings
+from hermes.plumbing.heap import limit_heap
 from hermes.settings.load import LoadedSettings, load
 
 BENCH = Path(__file__).resolve().parent
@@ -121,12 +121,12 @@ def instant_model() -> Iterator[dict[str, str]]:
             child.terminate()
 
 
-def private_mb() -> float:
-    """Memory of this process that it shares with no other."""
+def resident_mb() -> float:
+    """Memory of this process. Not only what it shares with no other: how much of a library that is
+    depends on the other processes of the machine."""
     gc.collect()
-    text = Path("/proc/self/smaps_rollup").read_text()
-    kb = {words[0]: int(words[1]) for words in map(str.split, text.splitlines()[1:])}
-    return (kb["Private_Clean:"] + kb["Private_Dirty:"]) / 1024
+    pages = int(Path("/proc/self/statm").read_text().split()[1])
+    return pages * os.sysconf("SC_PAGE_SIZE") / 2**20
 
 
 def helper_processes() -> tuple[int, float]:
@@ -170,7 +170,7 @@ async def take_turns(folder: Path, chosen: argparse.Namespace, model: Mapping[st
                 await channel.write(number, people[number % chats])
                 if number + 1 == WARM_UP_TURNS:
                     await settle(channel, number + 1, chosen.idle_close)
-                    first = private_mb() + helper_processes()[1], descriptors()
+                    first = resident_mb() + helper_processes()[1], descriptors()
                 elif (number + 1) % max(chosen.turns // 10, 1) == 0:
                     show_turns(number + 1, began, first)
             await settle(channel, chosen.turns, chosen.idle_close)
@@ -194,7 +194,7 @@ async def settle(channel: CountingChannel, turns: int, idle_close_s: float) -> N
 
 def show_turns(turns: int, began: float, first: tuple[float, int]) -> tuple[float, int]:
     """The growth in MB, with the processes of sessions, and in descriptors."""
-    now, opened = private_mb(), descriptors()
+    now, opened = resident_mb(), descriptors()
     helpers, helpers_mb = helper_processes()
     growth, more = now + helpers_mb - first[0], opened - first[1]
     print(
@@ -207,7 +207,7 @@ def show_turns(turns: int, began: float, first: tuple[float, int]) -> tuple[floa
 
 
 def measure_turns(chosen: argparse.Namespace) -> bool:
-    use_one_heap()
+    limit_heap()
     with tempfile.TemporaryDirectory() as folder, instant_model() as model:
         return anyio.run(take_turns, Path(folder), chosen, model)
 

@@ -64,6 +64,8 @@ FILES_BY_TIER = {
         "skills/test_hub",
         "skills/test_playbook_runner",
         "skills/test_redis_runtime_setting",
+        "skills/test_blocking_session",
+        "skills/test_postgres_start",
         "skills/test_skills_learning_commands",
         "sre/test_config_edits",
         "sre/test_escalation_facts",

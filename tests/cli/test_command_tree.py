@@ -66,7 +66,9 @@ ELSEWHERE |= {"hermes plugins show"}
 ELSEWHERE |= {"hermes service logs", "hermes service uninstall", "hermes backup", "hermes restore"}
 ELSEWHERE |= {"hermes people add", "hermes people remove", "hermes token revoke"}
 ELSEWHERE |= {"hermes web logout", "hermes tools import"}
-ELSEWHERE |= {f"hermes mcp {verb}" for verb in ("add", "login", "review", "test", "remove")}
+ELSEWHERE |= {
+    f"hermes mcp {verb}" for verb in ("add", "login", "logout", "review", "test", "remove")
+}
 ELSEWHERE |= {"hermes pairing approve", "hermes pairing revoke"}
 ELSEWHERE |= {f"hermes hooks {verb}" for verb in ("trust", "untrust", "test")}
 ELSEWHERE |= {"hermes traces show", "hermes traces send"}

@@ -178,9 +178,9 @@ def test_the_start_names_a_priority_that_stays_and_a_key_without_effect(hermes: 
 def test_all_threads_of_a_watch_share_one_heap() -> None:
     program = """
 import ctypes, sys, threading
-from hermes.cli.monitoring.watch import use_one_heap
+from hermes.plumbing.heap import limit_heap
 
-use_one_heap()
+limit_heap()
 started = threading.Barrier(8)
 
 def hold_memory():

@@ -1,11 +1,19 @@
 """States, their comparison and their store."""
 
+import hashlib
 import os
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
 
+from hermes.declared.collectors.host_program import (
+    MAX_DIGEST_BYTES,
+    READ_BYTES,
+    digest_file,
+    read_file,
+)
+from hermes.declared.collectors.readers import MAX_READ_BYTES, LocalReader
 from hermes.declared.packs import MAX_CONTENT_BYTES
 from hermes.declared.state import Item, ItemId, State, compare
 from hermes.declared.store import StateStore, StoreLimits, UnknownStateError
@@ -179,3 +187,37 @@ def test_the_size_limit_removes_the_oldest_states_but_never_the_newest(tmp_path:
     assert all(
         store.content(item.digest) is not None for item in newest.items.values() if item.digest
     )
+
+
+@pytest.mark.anyio
+async def test_only_a_part_of_the_contents_of_a_host_is_held_at_once(tmp_path: Path) -> None:
+    paths = [tmp_path / f"{number}" for number in range(20)]
+    for number, path in enumerate(paths):
+        path.write_bytes(bytes([number]) * MAX_CONTENT_BYTES)
+    wanted = {str(path): MAX_CONTENT_BYTES for path in paths}
+    answers = 0
+    while wanted:
+        found = await LocalReader().read_files(list(wanted.items()), [], MAX_CONTENT_BYTES)
+        held = sum(len(content or b"") for content in found.contents.values())
+        assert 0 < held <= MAX_READ_BYTES + MAX_CONTENT_BYTES
+        assert [int(Path(path).name) for path in found.contents] == [
+            (content or b"")[0] for content in found.contents.values()
+        ]
+        wanted = {path: size for path, size in wanted.items() if path not in found.contents}
+        answers += 1
+    assert answers > 2
+
+
+def test_the_digest_of_a_file_is_that_of_its_content_up_to_a_length(tmp_path: Path) -> None:
+    file = tmp_path / "file"
+    for size in (0, 1, READ_BYTES, READ_BYTES + 1, 3 * READ_BYTES):
+        content = os.urandom(size)
+        file.write_bytes(content)
+        assert digest_file(str(file)) == hashlib.sha256(content).hexdigest()
+        assert read_file(str(file), size) == content
+        assert not size or read_file(str(file), size - 1) is None
+    os.truncate(file, MAX_DIGEST_BYTES + 1)
+    assert digest_file(str(file)) == ""
+    (tmp_path / "link").symlink_to(file)
+    assert digest_file(str(tmp_path / "link")) == ""
+    assert read_file(str(tmp_path), 10) is None

@@ -167,3 +167,15 @@ async def test_a_link_made_by_the_command_itself_leads_nowhere_else(
     await run(here, f"{unpack}; echo y > {inside}/l/new; rm -rf {inside}/copied/", profile)
     assert (inside / "l").is_symlink()
     assert [each.name for each in outside.iterdir()] == ["kept"]
+
+
+async def test_no_file_that_a_command_writes_gets_larger_than_it_may(
+    here: LocalEnvironment, tmp_path: Path
+) -> None:
+    folder = tmp_path / "work"
+    profile = ConfinementProfile(writable=(str(folder),), max_file_bytes=1 << 20)
+    out = await run(here, "ulimit -f unlimited; head -c 3M /dev/zero > big; echo ended $?", profile)
+    assert "ended 0" not in out
+    assert (folder / "big").stat().st_size == 1 << 20
+    approved = ConfinementProfile(writable=(str(folder),))
+    assert "ended 0" in await run(here, "head -c 3M /dev/zero > big; echo ended $?", approved)

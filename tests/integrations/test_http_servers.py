@@ -95,3 +95,65 @@ async def test_nothing_listens_there(tmp_path: Path) -> None:
         async with connected(tmp_path, f"{url}/mcp") as server:
             with pytest.raises(ToolError, match="did not answer"):
                 await server.listing()
+
+
+async def test_resources_and_prompts_are_tools_that_are_reviewed_like_others(
+    tmp_path: Path,
+) -> None:
+    own = MCPServer("shop")
+
+    @own.resource("shop://opening")
+    def opening() -> str:
+        """When the shop is open."""
+        return "from nine to five"
+
+    @own.resource("shop://stock/{item}")
+    def stock(item: str) -> str:
+        return f"{item}: 12"
+
+    @own.prompt()
+    def greet(name: str) -> str:
+        """Greets somebody."""
+        return f"Say hello to {name}."
+
+    async with (
+        served(own.streamable_http_app()) as url,
+        connected(tmp_path, f"{url}/mcp") as server,
+    ):
+        _, listed = await server.listing()
+        tools = {tool.name: make_pin(tool, None, "") for tool in listed}
+
+        async def call(tool: str, **arguments: Any) -> str:
+            return str((await server.call(tools[tool], arguments, run="r", ask=None)).text)
+
+        everything = await call("resources")
+        assert "shop://opening: When the shop is open." in everything
+        assert "shop://stock/{item}" in everything
+        assert "opening" not in await call("resources", query="stock")
+        assert await call("resources", uri="shop://opening") == "from nine to five"
+        assert await call("resources", uri="shop://stock/tea") == "tea: 12"
+        assert await call("prompts") == "greet(name): Greets somebody."
+        assert "Say hello to Ann." in await call("prompts", name="greet", arguments={"name": "Ann"})
+        with pytest.raises(ToolError, match="did not run resources"):
+            await call("resources", uri="shop://nothing/at/all")
+
+
+async def test_a_tool_of_the_server_called_resources_stays_its_own(tmp_path: Path) -> None:
+    own = MCPServer("shop")
+
+    @own.resource("shop://opening")
+    def opening() -> str:
+        return "from nine to five"
+
+    @own.tool()
+    def resources() -> str:
+        return "the tool"
+
+    async with (
+        served(own.streamable_http_app()) as url,
+        connected(tmp_path, f"{url}/mcp") as server,
+    ):
+        _, listed = await server.listing()
+        (tool,) = [each for each in listed if each.name == "resources"]
+        answer = await server.call(make_pin(tool, None, ""), {}, run="r", ask=None)
+        assert answer.text == "the tool"

@@ -16,13 +16,14 @@ from http_application import served
 from msgspec.structs import replace
 from starlette.responses import HTMLResponse, Response
 
-from hermes.app.mcp_login import LoginOptions, log_in_at_server
+from hermes.app.mcp_login import LoginOptions, log_in_at_server, log_out_of_server
 from hermes.app.mcp_servers import open_servers
 from hermes.app.secret_redactor import SecretRedactor
-from hermes.core.errors import ToolError
+from hermes.core.errors import SettingsError, ToolError
 from hermes.integrations.mcp.logins import LoginStore, StoredLogin
 from hermes.integrations.mcp.pins import ServerAddress, ServerPin, make_pin
 from hermes.integrations.mcp.servers import NeedsPerson, ServerLimits
+from hermes.memory.store import open_journal
 from hermes.settings.load import load
 
 pytestmark = [pytest.mark.anyio, pytest.mark.command]
@@ -171,6 +172,35 @@ async def test_what_cannot_be_renewed_says_at_once_that_a_person_must_log_in(
             await home.call()
         await home.log_in()
         assert "access_token" in await home.call()
+
+
+async def test_a_right_that_is_missing_names_the_command_that_asks_for_it(tmp_path: Path) -> None:
+    async with vault(tmp_path) as home:
+        await home.log_in()
+        challenge = 'Bearer error="insufficient_scope", scope="orders:write $(id)"'
+        refusal = Response(status_code=403, headers={"WWW-Authenticate": challenge})
+        home.server.fault["/mcp"] = refusal
+        with pytest.raises(NeedsPerson, match=r'login vault --scope "orders:write"`'):
+            await home.call()
+        await home.log_in(replace(PASTE, scope="orders:write"))
+        assert "scope=orders%3Awrite" in home.shown[-1]
+        assert "[access_token of vault]" in await home.call()
+
+
+async def test_logins_and_logouts_are_recorded_and_a_logout_forgets_the_tokens(
+    tmp_path: Path,
+) -> None:
+    async with vault(tmp_path) as home:
+        await home.log_in()
+        await log_out_of_server(home.loaded, home.pin)
+        assert home.store.load("vault", home.pin.address.url) is None
+        with pytest.raises(NeedsPerson, match="hermes mcp login vault"):
+            await home.call()
+        with pytest.raises(SettingsError, match="nobody is logged in at vault"):
+            await log_out_of_server(home.loaded, home.pin)
+    async with open_journal(home.loaded.store) as journal:
+        kinds = [each.event.kind async for each in journal.read(run="mcp")]
+    assert kinds == ["mcp.logged_in", "mcp.logged_out"]
 
 
 async def test_tokens_are_sent_to_no_other_address(tmp_path: Path) -> None:

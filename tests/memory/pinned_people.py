@@ -14,6 +14,8 @@ from hermes.core.events.access import (
     WebSessionUsed,
 )
 from hermes.core.events.mcp import (
+    McpLoggedIn,
+    McpLoggedOut,
     McpServerRemoved,
     McpServerReviewed,
     McpToolWithheld,
@@ -50,6 +52,14 @@ PINNED_PEOPLE: list[tuple[Event, str]] = [
     (
         McpServerRemoved(run="r", at=AT, server="s", by="b"),
         '{"kind":"mcp.removed",HEAD,"server":"s","by":"b"}',
+    ),
+    (
+        McpLoggedIn(run="r", at=AT, server="s", by="b", issuer="i"),
+        '{"kind":"mcp.logged_in",HEAD,"server":"s","by":"b","issuer":"i"}',
+    ),
+    (
+        McpLoggedOut(run="r", at=AT, server="s", by="b"),
+        '{"kind":"mcp.logged_out",HEAD,"server":"s","by":"b"}',
     ),
     (
         McpToolWithheld(run="r", at=AT, server="s", tool="t", pinned="d", offered="e"),

@@ -227,3 +227,12 @@ def test_the_record_is_one_of_our_own_files(tmp_path: Path) -> None:
     )
     action = Session(tmp_path).action("terminal", command=f"rm {HOME}/.hermes/{WRITTEN_FILES_NAME}")
     assert "self-change" in policy.decide(action).effects
+
+
+def test_nobody_else_reads_the_record(tmp_path: Path) -> None:
+    file = tmp_path / WRITTEN_FILES_NAME
+    WrittenFiles(file).add("", ["/srv/app/Makefile"])
+    assert file.stat().st_mode & 0o777 == 0o600
+    file.chmod(0o644)
+    WrittenFiles(file).add("", ["/srv/app/main.tf"])
+    assert file.stat().st_mode & 0o777 == 0o600

@@ -124,3 +124,13 @@ async def test_nothing_is_tested_where_it_is_switched_off(host: Host) -> None:
     host.settings = replace(host.settings, test_fixes="off")
     assert (await commanded(host)).outcome == "resolved"
     assert not tester.asked
+
+
+async def test_what_acts_on_running_processes_is_not_tested_on_a_copy(host: Host) -> None:
+    """A copy has other processes: the fix would fail there, whatever it does on the host."""
+    host.playbook("web", MEND)
+    file = host.folder / "skills" / "web" / "playbook.yaml"
+    file.write_text(f"{file.read_text()}testable: false\n")
+    host.tester = tester = ScriptedTester(web="failed")
+    assert (await commanded(host)).outcome == "resolved"
+    assert not tester.asked

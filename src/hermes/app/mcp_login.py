@@ -6,10 +6,14 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 
 from hermes.app.mcp_servers import INSTALL_HINT, login_guard, server_headers
+from hermes.app.people import require_person
 from hermes.core.errors import SettingsError
+from hermes.core.events import Event
+from hermes.core.events.mcp import MCP_RUN, McpLoggedIn, McpLoggedOut
 from hermes.core.messages import Value
 from hermes.integrations.mcp.logins import LoginStore, StoredLogin
 from hermes.integrations.mcp.pins import ServerPin
+from hermes.memory.store import open_journal
 from hermes.settings.load import LoadedSettings
 
 PASTE_PORT = 8765
@@ -33,6 +37,8 @@ class LoginOptions(Value, kw_only=True, frozen=True):
     """Of a client that was registered by hand."""
     client_secret: str = ""
     """The variable with its secret."""
+    scope: str = ""
+    """Rights to ask for besides those that the server names, with spaces between."""
 
 
 def has_screen(loaded: LoadedSettings) -> bool:
@@ -57,6 +63,8 @@ async def log_in_at_server(
     except ImportError as error:
         raise SettingsError(f"{INSTALL_HINT} ({error})") from error
 
+    by = await _person(loaded)
+
     async def show_address(address: str) -> None:
         show(address)
         if options.browser and not options.paste and has_screen(loaded):
@@ -71,10 +79,41 @@ async def log_in_at_server(
             show_address,
             wait,
             guard=login_guard(loaded, pin.address.url),
-            client=_client(loaded, options),
+            client={
+                **_client(loaded, options),
+                "scope": _with_earlier_scopes(loaded, pin, options.scope),
+            },
         )
     LoginStore(loaded.home).save(pin.name, login)
+    await _record(loaded, McpLoggedIn(run=MCP_RUN, server=pin.name, issuer=login.issuer, by=by))
     return login
+
+
+def _with_earlier_scopes(loaded: LoadedSettings, pin: ServerPin, scope: str) -> str:
+    """Whoever asks for more keeps what was given before."""
+    earlier = LoginStore(loaded.home).load(pin.name, pin.address.url) if scope else None
+    given = str(earlier.tokens.get("scope") or "") if earlier is not None else ""
+    return " ".join(dict.fromkeys([*given.split(), *scope.split()]))
+
+
+async def log_out_of_server(loaded: LoadedSettings, pin: ServerPin) -> None:
+    """Forgets the tokens. Raises `SettingsError` when there are none."""
+    store = LoginStore(loaded.home)
+    if not store.exists(pin.name):
+        raise SettingsError(f"nobody is logged in at {pin.name}; `hermes mcp login` logs in")
+    by = await _person(loaded)
+    store.remove(pin.name)
+    await _record(loaded, McpLoggedOut(run=MCP_RUN, server=pin.name, by=by))
+
+
+async def _person(loaded: LoadedSettings) -> str:
+    async with open_journal(loaded.store) as journal:
+        return await require_person(loaded, journal)
+
+
+async def _record(loaded: LoadedSettings, event: Event) -> None:
+    async with open_journal(loaded.store) as journal:
+        await journal.append(event)
 
 
 @asynccontextmanager

@@ -447,6 +447,7 @@ MCP_COMMANDS = {
     "add": ("admin.mcp:add", "Add a server: see what it offers, then class its tools"),
     "review": ("admin.mcp:review", "See what changed, class tools anew"),
     "login": ("admin.mcp:login", "Log in at a server over HTTP with a browser (OAuth)"),
+    "logout": ("admin.mcp:logout", "Forget the login at a server"),
     "test": ("admin.mcp:test", "Start one and compare it with its review"),
     "remove": ("admin.mcp:remove", "Forget a server"),
     "serve": ("admin.mcp:serve", "Serve Hermes to another program over stdio"),

@@ -77,6 +77,8 @@ class ConfinementProfile(Value, kw_only=True, frozen=True):
     """Whether it may change files that have several names (hard links)."""
     setuid_files: bool = False
     """Whether it may make files that run with the rights of their owner."""
+    max_file_bytes: int = 0
+    """How large a file may become that it writes; 0: any size, because a person approved it."""
     optional: tuple[str, ...] = ()
     """Paths that its program tries to write but does not need; a refusal is not shown."""
     peers: tuple[str, ...] = ()
@@ -100,7 +102,8 @@ class ConfinementProfile(Value, kw_only=True, frozen=True):
                 *self.templates,
                 *(["the repository"] if self.repository else []),
             ]
-            return f"writing only to {', '.join(paths)}"
+            size = f", no file above {self.max_file_bytes >> 30} GiB" if self.max_file_bytes else ""
+            return f"writing only to {', '.join(paths)}{size}"
         return "read-only"
 
 

@@ -19,7 +19,7 @@ from hermes.plumbing.files import write_atomically
 
 MAX_CONTENT_BYTES = 256 * 1024
 """Of one piece; of a larger one only the digest is known."""
-MAX_PENDING_BYTES = 16 << 20
+MAX_PENDING_BYTES = 4 << 20
 """What is held in memory before it is written as a pack."""
 BLOCK_BYTES = 128 * 1024
 """Pieces compressed together: small ones compress badly alone."""
@@ -160,7 +160,7 @@ def _encode_pack(pieces: dict[bytes, bytes]) -> bytes:
             start += len(pieces[key])
         body += block
     head = zlib.compress(msgspec.msgpack.encode(index), _LEVEL)
-    return _MAGIC + struct.pack(">I", len(head)) + head + bytes(body)
+    return b"".join((_MAGIC, struct.pack(">I", len(head)), head, body))
 
 
 def _groups(pieces: dict[bytes, bytes]) -> Iterator[list[bytes]]:

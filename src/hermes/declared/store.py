@@ -33,6 +33,8 @@ MAX_STAGED_AGE_S = 7 * 86_400.0
 _MAGIC = b"hermes-state-1\n"
 _NAME = re.compile(r"(?P<number>\d{6,})-(?P<rest>[0-9a-f]{4})\.(?P<source>[a-z-]+)\.state")
 _LEVEL = 1
+_ARRAY_MARK = b"\xdd"
+"""Of MessagePack: an array whose length follows in four bytes."""
 
 
 class UnknownStateError(HermesError):
@@ -215,14 +217,20 @@ class StateStore:
 
 def _encode(state: State) -> bytes:
     header = _Header(state.host, state.at, state.source, len(state.items), state.left_out)
-    items = [
-        _StoredItem(id.kind, id.key, item.digest, item.attributes)
-        for id, item in state.items.items()
-    ]
     head = msgspec.msgpack.encode(header)
-    body = zlib.compress(msgspec.msgpack.encode(items), _LEVEL)
-    rest = struct.pack(">I", len(head)) + head + body
-    return _MAGIC + hashlib.sha256(rest).digest() + rest
+    rest = b"".join((struct.pack(">I", len(head)), head, _encode_items(state)))
+    return b"".join((_MAGIC, hashlib.sha256(rest).digest(), rest))
+
+
+def _encode_items(state: State) -> bytes:
+    """A compressed array of MessagePack, made item by item: a host has very many."""
+    encoder, compression = msgspec.msgpack.Encoder(), zlib.compressobj(_LEVEL)
+    parts = [compression.compress(_ARRAY_MARK + struct.pack(">I", len(state.items)))]
+    for id, item in state.items.items():
+        stored = _StoredItem(id.kind, id.key, item.digest, item.attributes)
+        parts.append(compression.compress(encoder.encode(stored)))
+    parts.append(compression.flush())
+    return b"".join(parts)
 
 
 def _read(path: Path) -> tuple[_Header, bytes] | str:

@@ -1,5 +1,6 @@
 """Folds events into what is to be delivered, to whom, and what earlier messages are called."""
 
+import sys
 from collections import OrderedDict
 from collections.abc import Callable, Iterator, Sequence
 from datetime import datetime, timedelta
@@ -81,9 +82,10 @@ class DeliveryState:
 
     def __init__(self) -> None:
         self._pending: dict[str, dict[str, PendingDelivery]] = {}
-        self._known = LimitedTable[str, bool](MAX_KNOWN_IDS)
+        self._known = LimitedTable[str, str](MAX_KNOWN_IDS)
+        """Each id by itself, so that one text serves all tables."""
         self._subjects = LimitedTable[str, tuple[str, str]](MAX_REFERENCES)
-        """By notification: its incident, and the notification that it edits."""
+        """By notification: its incident, and the notification that it edits; most have neither."""
         self._references = LimitedTable[tuple[str, str], str](MAX_REFERENCES)
         self._threads = LimitedTable[tuple[str, str], str](MAX_REFERENCES)
         self._incidents = LimitedTable[str, str](MAX_REFERENCES)
@@ -146,8 +148,9 @@ class DeliveryState:
     def _queued(self, seq: int, event: NotificationQueued) -> None:
         if event.notice in self._known:  # another process queued the same
             return
-        self._known[event.notice] = True
-        self._subjects[event.notice] = (event.incident, event.edits)
+        self._known[event.notice] = event.notice
+        if event.incident or event.edits:
+            self._subjects[event.notice] = (event.incident, event.edits)
         for name in dict.fromkeys((*event.sinks, event.to)):
             if name:
                 waiting = self._pending.setdefault(name, {})
@@ -167,11 +170,11 @@ class DeliveryState:
             delivery.attempts.append(DeliveryAttempt(seq, event.by, event.at))
 
     def _sent(self, event: NotificationSent) -> None:
-        subject = self._subjects.get(event.notice)
-        if subject is None or not event.reference:
+        notice = self._known.get(event.notice)
+        if notice is None or not event.reference:
             return
-        incident, edits = subject
-        self._references[event.sink, event.notice] = event.reference
+        incident, edits = self._subjects.get(notice) or ("", "")
+        self._references[sys.intern(event.sink), notice] = event.reference
         if edits:  # the message that later edits of the same replace
             self._references[event.sink, edits] = event.reference
         if incident:

@@ -20,6 +20,7 @@ from hermes.policy.commands.paths import PathClassifier
 from hermes.policy.commands.placeholders import (
     ANY_WORD,
     ANY_WORDS,
+    SYSTEM_NAME,
     UNKNOWN_TEXT,
     display_text,
     has_untrusted_text,
@@ -35,6 +36,7 @@ from hermes.policy.programs import (
     connections,
     containers,
     databases,
+    disk_use,
     files,
     git,
     interpreters,
@@ -258,6 +260,7 @@ _MAX_WORDS = 6000
 _MAX_NESTING = 10
 
 
+_CAPTURED_ERRORS = re.compile(rb"2>\s*&|&>|>&|\|&")
 _TREE_WRITERS = word_set(
     "bsdtar cpio pax 7z 7za 7zr 7zz unrar unar unsquashfs jar cabextract patch scp sftp rclone"
     " restic borg docker podman nerdctl kubectl oc lxc aws gsutil s3cmd s5cmd azcopy unison"
@@ -278,8 +281,11 @@ class CommandWalker:
         self.words = 0
         self.nesting = 0
         self.kept = 0
+        self._captures_errors = False
 
     def start(self, text: bytes, scope: ShellScope) -> None:
+        self._captures_errors = _CAPTURED_ERRORS.search(text) is not None
+
         def around(node: Node, inner: ShellScope) -> ProgramCall:
             self._step(text, node)
             return ProgramCall(self, [], inner, node=(node.start_byte, node.end_byte))
@@ -336,6 +342,8 @@ class CommandWalker:
         mark_chosen_configuration(call)
         printed = mark_effects(call)
         self.keep(call)
+        if self._captures_errors and any(map(has_untrusted_text, call.argv[1:])):
+            return printed.replace(SYSTEM_NAME, ANY_WORD)  # an error repeats the words of the call
         return printed
 
     def _step(self, text: bytes = b"", node: Node | None = None) -> None:
@@ -449,7 +457,8 @@ def analyse_command(
         except (LookupError, ValueError, TypeError, AttributeError, StopIteration) as bug:
             # An error here must lead to a question, not to an allowed command or a failing caller.
             walker.problem(f"the reader itself failed: {bug!r}")
-    return _build_analysis(walker.found, {**problems, **walker.problems}, scope.used_variables)
+    found = dict.fromkeys(disk_use.mark_endless_output(walker.found, command))
+    return _build_analysis(found, {**problems, **walker.problems}, scope.used_variables)
 
 
 def _build_analysis(

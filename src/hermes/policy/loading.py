@@ -125,7 +125,7 @@ def open_rule_set(
 def describe_problems(problems: Sequence[Problem]) -> str:
     count = "a mistake" if len(problems) == 1 else f"{len(problems)} mistakes"
     listed = "\n".join(f"  {problem}" for problem in problems)
-    return f"the policy files have {count}; nothing runs until they are mended:\n{listed}"
+    return f"the policy files have {count}; nothing runs until they are fixed:\n{listed}"
 
 
 def clock_in_timezone(timezone: str) -> Callable[[], datetime]:

@@ -13,6 +13,7 @@ import anyio
 from hermes.app import open_application
 from hermes.app.application import Application
 from hermes.app.chats.service import ChatService
+from hermes.app.chats.worker import ChatContext
 from hermes.app.gateway import open_gateway_parts, serve_channel
 from hermes.core.channels import Address, InboundMessage
 from hermes.gateway.chat_transport import ChatTransport
@@ -84,6 +85,7 @@ class ChatGateway:
     service: ChatService
     channel: MemoryChannel
     outbox: Outbox
+    context: ChatContext
 
     async def events(self, *kinds: str) -> list[Any]:
         return [r.event async for r in self.application.journal.read(kinds=kinds)]
@@ -112,5 +114,5 @@ async def open_gateway(
         await group.start(parts.chats.run)
         await stack.enter_async_context(parts.outbox.serving(transport))
         group.start_soon(serve_channel, parts, channel, settings)
-        yield ChatGateway(application, parts.chats, channel, parts.outbox)
+        yield ChatGateway(application, parts.chats, channel, parts.outbox, parts.context)
         group.cancel_scope.cancel()

@@ -45,6 +45,7 @@ from hermes.core.people import People
 from hermes.core.run_ids import new_id
 from hermes.gateway.inbox import Inbox, InboxDecision, session_of
 from hermes.gateway.settings import ChannelSettings
+from hermes.plumbing.heap import HeapTrim
 
 SHUTDOWN_GRACE_S = 20.0
 """Seconds that running turns have to end, all together, when the gateway is stopped. The rest is
@@ -83,6 +84,7 @@ class ChatService:
         self._incident_of_thread = incident_of_thread
         self._inboxes: dict[str, Inbox] = {}
         self._workers: dict[str, SessionWorker] = {}
+        self._heap_trim = HeapTrim()
         self._group: TaskGroup | None = None
         self._receiving = anyio.Lock()
         self.shutdown_grace_s = SHUTDOWN_GRACE_S
@@ -288,6 +290,7 @@ class ChatService:
         finally:
             if self._workers.get(worker.session) is worker:
                 del self._workers[worker.session]
+            self._heap_trim.note_release()
 
     def running_worker(self, session: str) -> SessionWorker | None:
         return self._workers.get(session)

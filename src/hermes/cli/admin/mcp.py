@@ -193,7 +193,7 @@ def _review(
 
     saved = anyio.run(save)
     if as_json:
-        print_json(_pin_data(saved))
+        print_json(_pin_data(saved, loaded))
         return
     unclassed = sum(not each.by for each in saved.tools)
     asks = f", {unclassed} of them unclassed: they ask each time" if unclassed else ""
@@ -226,6 +226,7 @@ def _print_review(found: "ServerReview") -> None:
 hermes mcp login sentry
 hermes mcp login sentry --paste                     the browser runs on another machine
 hermes mcp login shop --client-id hermes --port 8765
+hermes mcp login shop --scope "orders:read orders:write"
 """)
 @click.argument("name")
 @click.option("--paste", is_flag=True, help="Paste the address that the browser ends at.")
@@ -233,6 +234,7 @@ hermes mcp login shop --client-id hermes --port 8765
 @click.option("--port", default=0, help="Port of this machine for the redirect; any without it.")
 @click.option("--client-id", default="", help="A client that was registered by hand.")
 @click.option("--client-secret", default="", metavar="VARIABLE", help="Variable with its secret.")
+@click.option("--scope", default="", metavar="SCOPES", help="Rights to ask for besides the usual.")
 def login(ctx: click.Context, name: str, as_json: bool, **given: Any) -> None:
     """Log in at the server NAME with a browser (OAuth), and keep the tokens in the home.
 
@@ -248,6 +250,21 @@ def login(ctx: click.Context, name: str, as_json: bool, **given: Any) -> None:
         print_json({"server": name, "issuer": found.issuer, "expires_at": found.expires_at})
     else:
         echo(f"logged in at {name}")
+
+
+@cli_command("hermes mcp logout sentry")
+@click.argument("name")
+def logout(ctx: click.Context, name: str, as_json: bool) -> None:
+    """Forget the login at the server NAME; its review stays."""
+    from hermes.app.mcp_login import log_out_of_server
+    from hermes.integrations.mcp.pins import PinStore
+
+    loaded = load_settings(ctx)
+    anyio.run(log_out_of_server, loaded, PinStore(loaded.home).load(name))
+    if as_json:
+        print_json({"server": name, "logged_in": False})
+    else:
+        echo(f"logged out of {name}; the server itself may still accept its tokens until they end")
 
 
 def _log_in(loaded: LoadedSettings, pin: "ServerPin", **given: Any) -> "StoredLogin":
@@ -277,11 +294,12 @@ def list_(ctx: click.Context, as_json: bool) -> None:
     """List the servers and how their tools are classed, without starting any."""
     from hermes.integrations.mcp.pins import PinStore
 
-    pins, problems = PinStore(load_settings(ctx).home).load_all()
+    loaded = load_settings(ctx)
+    pins, problems = PinStore(loaded.home).load_all()
     for problem in problems:
         note(problem)
     if as_json:
-        print_json([_pin_data(pin) for pin in pins])
+        print_json([_pin_data(pin, loaded) for pin in pins])
         return
     rows = []
     for pin in pins:
@@ -387,7 +405,8 @@ def _review_data(found: "ServerReview") -> dict[str, object]:
     }
 
 
-def _pin_data(pin: "ServerPin") -> dict[str, object]:
+def _pin_data(pin: "ServerPin", loaded: LoadedSettings) -> dict[str, object]:
+    from hermes.integrations.mcp.logins import LoginStore
     from hermes.integrations.mcp.pins import agent_tool_name
 
     return {
@@ -396,6 +415,7 @@ def _pin_data(pin: "ServerPin") -> dict[str, object]:
         "url": pin.address.url,
         "protocol": pin.protocol,
         "digest": pin.digest,
+        "logged_in": LoginStore(loaded.home).exists(pin.name),
         "tools": [
             {
                 "name": each.tool.name,

@@ -15,6 +15,7 @@ from hermes.core.events.operations import ChannelClosed, ChannelOpened
 from hermes.gateway.manifest import ConfiguredChannel
 from hermes.memory.store import JournalStore, store_exists
 from hermes.plumbing.files import is_locked
+from hermes.plumbing.heap import limit_heap
 from hermes.settings.load import LoadedSettings
 
 
@@ -32,6 +33,7 @@ def run(ctx: click.Context, model: str) -> int:
     Exit codes: 0 ended by a signal, 3 no channel can be used.
     """
     loaded = load_settings(ctx)
+    limit_heap()
     return exit_codes.OK if anyio.run(_run, loaded, model) else exit_codes.SETTINGS
 
 

@@ -22,6 +22,7 @@ from hermes.core.errors import (
 )
 from hermes.environments.processes.spawn import raise_priority
 from hermes.plumbing.files import PUBLIC_MODE, write_atomically
+from hermes.plumbing.heap import limit_heap
 from hermes.settings import process_environment
 from hermes.settings.load import LoadedSettings
 from hermes.sre.probes.discovery import DiscoveryResult, discover_probes
@@ -50,8 +51,6 @@ FIRST_RESTART_PAUSE_S, MAX_RESTART_PAUSE_S = 1.0, 60.0
 """Seconds before a watch that failed starts again."""
 FINAL_ERRORS = (StoreCorrupt, StoreTooNew)
 """Waiting does not help against these: a person must act."""
-M_ARENA_MAX = -8
-"""A parameter of `mallopt`, from malloc.h of glibc."""
 
 
 @cli_command("""
@@ -94,7 +93,7 @@ def _watch(ctx: click.Context, options: dict[str, object], as_json: bool) -> int
         loaded = with_cluster_events(loaded)
     if not raise_priority(loaded.settings.sre.niceness):
         note("this user may not raise the priority of the watch: it may be late on a busy host")
-    use_one_heap()
+    limit_heap()
     for line in probe_file_warnings(probes_file(loaded, loaded.settings.sre.probes), loaded.home):
         note(line)
     anyio.run(_run_watch, loaded, options, as_json)
@@ -118,15 +117,6 @@ def up(ctx: click.Context, /, as_json: bool, model: str) -> int:
     Each part also runs alone: `hermes watch`, `hermes gateway run`.
     """
     return _watch(ctx, {"model": model, "once": False, "no_listen": False, "up": True}, as_json)
-
-
-def use_one_heap() -> None:
-    """One heap for all threads: by default glibc gives many threads a heap of their own, in which
-    what one thread has freed cannot be used by another."""
-    import ctypes
-
-    with suppress(AttributeError):  # another C library
-        ctypes.CDLL(None).mallopt(M_ARENA_MAX, 1)
 
 
 async def _run_watch(loaded: LoadedSettings, options: dict[str, object], as_json: bool) -> None:

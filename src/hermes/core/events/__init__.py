@@ -59,6 +59,7 @@ EVENT_TYPES: dict[str, type[Event]] = {
 DURABLE_KINDS = frozenset(
     {"tool.approved", "approval.answered", "grant.given", "alert.raised", "job.started"}
     | {"token.created", "token.revoked", "mcp.reviewed", "mcp.removed"}
+    | {"mcp.logged_in", "mcp.logged_out"}
     | {"web.login", "web-session.started", "web-session.ended"}
     | {"person.added", "person.removed", "pairing.approved", "pairing.revoked", "chat.received"}
     | {"hook.trusted", "hook.untrusted"}

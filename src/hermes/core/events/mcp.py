@@ -34,6 +34,22 @@ class McpServerRemoved(BaseEvent, tag="mcp.removed", kw_only=True, frozen=True):
     by: str
 
 
+class McpLoggedIn(BaseEvent, tag="mcp.logged_in", kw_only=True, frozen=True):
+    """A person logged in at a server: calls use the tokens from now on."""
+
+    server: str
+    by: str
+    issuer: str = ""
+    """Who gave the tokens."""
+
+
+class McpLoggedOut(BaseEvent, tag="mcp.logged_out", kw_only=True, frozen=True):
+    """The tokens of a server were removed."""
+
+    server: str
+    by: str
+
+
 class McpToolWithheld(BaseEvent, tag="mcp.withheld", kw_only=True, frozen=True):
     """A server describes a tool otherwise than it was reviewed, so it is not called."""
 

@@ -182,13 +182,13 @@ class _Collection:
     def _reused(self, file: ListedFile, old: Item | None) -> Item | None:
         """The item without reading the file again; None when its content must be read."""
         if file.type != "file" or not self._has_content(file):
-            return Item("", self._attributes(file, old))
+            return _kept(Item("", self._attributes(file, old)), old)
         if old is None or not old.digest:
             return None
         changed = not self._is_unchanged(file, old)
         if changed and VOLATILE not in old.attributes:
             return None
-        return Item(old.digest, self._attributes(file, old, changed=changed))
+        return _kept(Item(old.digest, self._attributes(file, old, changed=changed)), old)
 
     def _is_unchanged(self, file: ListedFile, old: Item) -> bool:
         if old.attributes.get(STAMP) != file.stamp:
@@ -261,6 +261,11 @@ class _Collection:
         if self._options.secret_content:
             return lambda path: False
         return is_secret_file
+
+
+def _kept(item: Item, old: Item | None) -> Item:
+    """The old one where they are equal: most items are, and need no memory twice."""
+    return old if old is not None and old == item else item
 
 
 class Names(dict[str, str]):

@@ -33,6 +33,8 @@ MAX_REFERENCES_BYTES = 65536
 MAX_REFERENCE_DEPTH = 2
 MAX_REFERENCES = 300
 MAX_DIGEST_BYTES = 8 << 20
+READ_BYTES = 128 * 1024
+"""Of a file at once."""
 MAX_NAMED_FILES = 2000
 """Below one folder that a service names."""
 SYSTEM_FOLDERS = frozenset(
@@ -366,29 +368,39 @@ _FACT_READERS = {
 def read_file(path: str, max_bytes: int) -> bytes | None:
     """None when it cannot be read or is too long. Never waits, and follows no link."""
     try:
-        descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+        return b"".join(_pieces(path, max_bytes))
     except OSError:
         return None
+
+
+def _pieces(path: str, max_bytes: int) -> Iterator[bytes]:
+    """The content of a file, part by part. Raises `OSError`, also when it is too long."""
+    descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
     try:
         if not stat.S_ISREG(os.fstat(descriptor).st_mode):
-            return None
-        content = b""
-        while len(content) <= max_bytes:
-            piece = os.read(descriptor, max_bytes + 1 - len(content))
+            raise OSError("no file with content")
+        left = max_bytes
+        while True:
+            piece = os.read(descriptor, READ_BYTES)
             if not piece:
-                return content
-            content += piece
-    except OSError:
-        return None
+                return
+            left -= len(piece)
+            if left < 0:
+                raise OSError("it is too long")
+            yield piece
     finally:
         os.close(descriptor)
-    return None
 
 
 def digest_file(path: str) -> str:
     """Empty when it cannot be read or is very long."""
-    content = read_file(path, MAX_DIGEST_BYTES)
-    return hashlib.sha256(content).hexdigest() if content is not None else ""
+    digest = hashlib.sha256()
+    try:
+        for piece in _pieces(path, MAX_DIGEST_BYTES):
+            digest.update(piece)
+    except OSError:
+        return ""
+    return digest.hexdigest()
 
 
 def answer_list(request: dict[str, Any]) -> Any:

@@ -28,6 +28,8 @@ RunCommand = Callable[[str, bytes], Awaitable[tuple[int, bytes]]]
 """Runs a script with `sh` and some standard input; its exit code and output."""
 MAX_OUTPUT_BYTES = 180_000
 """Of one command: an environment keeps about this much of the output."""
+MAX_READ_BYTES = 2 << 20
+"""Contents of files of this host that are held at once."""
 MAX_PARTS = 64
 COMMAND_TIMEOUT_S = 120.0
 _ANSWER_MARK = b"\nhermes-state "
@@ -82,7 +84,7 @@ class LocalReader:
         return HostListing(
             at=at,
             host=os.uname().nodename,
-            files=tuple(_host_file(row) for row in rows.values()),
+            files=tuple(_host_file(rows.pop(path)) for path in tuple(rows)),
             left_out=tuple(left_out),
             facts=host_program.read_facts(),
         )
@@ -90,10 +92,16 @@ class LocalReader:
     async def read_files(
         self, contents: Sequence[tuple[str, int]], digests: Sequence[str], max_bytes: int
     ) -> FileContents:
-        return FileContents(
-            contents={path: host_program.read_file(path, max_bytes) for path, _ in contents},
-            digests={path: host_program.digest_file(path) for path in digests},
+        found = FileContents(
+            contents={}, digests={path: host_program.digest_file(path) for path in digests}
         )
+        left = MAX_READ_BYTES
+        for path, _ in contents:
+            content = found.contents[path] = host_program.read_file(path, max_bytes)
+            left -= len(content or b"")
+            if left < 0:
+                break
+        return found
 
 
 class CommandReader:

@@ -8,6 +8,7 @@ refuses what no judged command needs. Root also loses the capabilities that thes
 
 import ctypes
 import os
+import resource
 
 from hermes.environments.confinement import kernel, landlock, process_control, seccomp
 from hermes.environments.confinement.call_supervisor import TIOCGPTPEER
@@ -53,7 +54,7 @@ SEMAPHORE_SET_COMMANDS = (16, 17)
 
 CAP_SYS_PTRACE = 19
 CAP_NET_ADMIN, CAP_SYS_MODULE, CAP_SYS_RAWIO = 12, 16, 17
-CAP_SYS_ADMIN, CAP_SYS_BOOT, CAP_SYS_TIME = 21, 22, 25
+CAP_SYS_ADMIN, CAP_SYS_BOOT, CAP_SYS_RESOURCE, CAP_SYS_TIME = 21, 22, 24, 25
 CAP_AUDIT_WRITE, CAP_AUDIT_CONTROL = 29, 30
 PERFORMANCE_MONITORING = 38
 NETLINK_AUDIT, MULTIPATH_TCP, NO_SUCH_PROTOCOL = 9, 262, 93
@@ -147,6 +148,10 @@ class VerdictEnforcer:
             if not self._privileged:
                 kernel.prctl(NO_NEW_PRIVILEGES, 1)
             grants.restrict()
+        if rules.max_file_bytes:
+            _, most = resource.getrlimit(resource.RLIMIT_FSIZE)
+            size = min(rules.max_file_bytes, most if most >= 0 else rules.max_file_bytes)
+            resource.setrlimit(resource.RLIMIT_FSIZE, (size, size))
         listener = seccomp.install_filter_with_listener(self._program(rules))
         drop_capabilities(rules)
         return listener
@@ -352,6 +357,7 @@ def drop_capabilities(rules: VerdictRules) -> None:
     process, whatever Landlock hides.
     """
     dropped = [CAP_SYS_MODULE, CAP_SYS_BOOT, CAP_SYS_TIME]
+    dropped += [CAP_SYS_RESOURCE] if rules.max_file_bytes else []  # it could raise its limits
     dropped += [] if rules.network_control else [CAP_NET_ADMIN]
     dropped += [] if rules.audit_control else [CAP_AUDIT_WRITE, CAP_AUDIT_CONTROL]
     dropped += (

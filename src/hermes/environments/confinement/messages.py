@@ -185,6 +185,8 @@ class VerdictRules:
     """Whether a file that has further names may be changed."""
     setuid_files: bool = False
     """Whether files may be made that run with the rights of their owner."""
+    max_file_bytes: int = 0
+    """How large a file may become that it writes; 0: any size."""
     optional: tuple[str, ...] = ()
     """Paths that a program works without when they are refused; `*` stands for any characters."""
     mark: str = ""

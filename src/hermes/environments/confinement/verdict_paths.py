@@ -79,7 +79,7 @@ def resolve_rules(
     rules.sees_processes = "processes" in profile.special
     rules.may_attach = "attach" in profile.special
     rules.may_signal, rules.hard_links = profile.may_signal, profile.hard_links
-    rules.setuid_files = profile.setuid_files
+    rules.setuid_files, rules.max_file_bytes = profile.setuid_files, profile.max_file_bytes
     changed = (*rules.trees, *rules.exact, *rules.beside, *rules.repositories)
     rules.hidden = find_hidden_files(profile.hidden, changed)
     rules.refused_reads = profile.refused_reads

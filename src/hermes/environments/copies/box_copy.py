@@ -123,11 +123,15 @@ class BoxCopy:
         return int(answer.get("code", 1))
 
     async def restart(self, *units: str) -> CopyOutput:
-        """A unit that failed too often before is started again. One command for all: each costs."""
-        own = [f"{{ {self._restarts[each]}; }}" for each in units if each in self._restarts]
-        if names := shlex.join(each for each in units if each not in self._restarts):
-            own.append(f"systemctl reset-failed {names} 2>/dev/null; systemctl restart {names}")
-        return await self.run("; ".join(own) or "true")
+        """A unit that failed too often before is started again. Those of systemd take one command:
+        each command costs."""
+        names = shlex.join(each for each in units if each not in self._restarts)
+        command = f"systemctl reset-failed {names} 2>/dev/null; systemctl restart {names}"
+        ended = await self.run(command if names else "true")
+        for unit in units:
+            if unit in self._restarts:
+                ended = await self.run(self._restarts[unit])
+        return ended
 
     async def stop(self, unit: str) -> CopyOutput:
         return await self.run(self._stops.get(unit) or f"systemctl stop {shlex.quote(unit)}")

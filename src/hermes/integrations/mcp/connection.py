@@ -1,22 +1,27 @@
 """One connection to an MCP server, by the official library.
 
-The library is imported here only. Whoever opens a connection closes it in the same task. Every
-failure of the library, of the server and of its wire is a `ToolError`.
+The library is imported in this folder only. Whoever opens a connection closes it in the same task.
+Every failure of the library, of the server and of its wire is a `ToolError`.
 """
 
 import base64
 import binascii
 import json
-import logging
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from collections.abc import (
+    AsyncIterator,
+    Awaitable,
+    Callable,
+    Collection,
+    Iterable,
+    Mapping,
+    Sequence,
+)
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
-from http import HTTPStatus
 from typing import Any
 
 import anyio
 import mcp_types as types
 from mcp.client.client import Client
-from mcp.client.streamable_http import streamable_http_client
 from mcp.shared.exceptions import MCPError
 from mcp.shared.message import SessionMessage
 
@@ -24,9 +29,8 @@ from hermes.core.errors import HermesError, ToolError, innermost_error
 from hermes.core.foreign_text import strip_hidden_characters, visible_line
 from hermes.core.messages import Value
 from hermes.core.protocols import PipedProcess
-from hermes.integrations.mcp.pins import MAX_TOOLS, ForeignTool
+from hermes.integrations.mcp.pins import MAX_TOOLS, PROMPTS_TOOL, RESOURCES_TOOL, ForeignTool
 from hermes.integrations.mcp.servers import NeedsPerson
-from hermes.plumbing.http_client import GuardsConnections, build_http_client
 
 MAX_LINE_BYTES = 16 * 1024 * 1024
 """A longer message ends the connection."""
@@ -34,7 +38,8 @@ MAX_NOISE_LINES = 1_000
 """Lines that are no messages, such as banners; more end the connection."""
 MAX_PAGES = 100
 MAX_RESULT_CHARS = 1_000_000
-HTTP_READ_TIMEOUT_S = 600.0
+MAX_CONTENT_PAGES = 20
+MAX_LISTED_LINES = 200
 _EXIT_CODE_WAIT_S = 0.5
 _SECRET_FIELDS = ("password", "secret", "token", "key", "credential", "passphrase", "pin", "otp")
 
@@ -106,6 +111,7 @@ class SdkConnection:
 
     def __init__(self, client: Client, hooks: ConnectionHooks, name: str) -> None:
         self._client, self.hooks, self._name = client, hooks, name
+        self._content_tools = dict[str, ForeignTool]()
 
     @property
     def protocol(self) -> str:
@@ -115,16 +121,29 @@ class SdkConnection:
         self.hooks.list_changed = anyio.Event()
         found: list[ForeignTool] = []
         cursor: str | None = None
-        with _translate_failures(self._name, "list its tools"):
+        with translate_failures(self._name, "list its tools"):
             for _ in range(MAX_PAGES):
                 page = await self._client.list_tools(cursor=cursor, cache_mode="refresh")
                 found += [_read_tool(tool) for tool in page.tools]
                 cursor = page.next_cursor
                 if not cursor:
-                    return found
+                    return found + await self._add_content_tools({tool.name for tool in found})
                 if len(found) > MAX_TOOLS:
                     break
         raise ToolError(f"{self._name} lists more tools than anybody can review")
+
+    async def _add_content_tools(self, taken: Collection[str]) -> list[ForeignTool]:
+        """What the server offers besides tools, as tools, so that a person classes them too.
+
+        Many servers say that they have resources and prompts, and have none.
+        """
+        able, found = self._client.server_capabilities, list[ForeignTool]()
+        if able.resources and RESOURCES_TOOL.name not in taken and await self._resource_lines():
+            found.append(RESOURCES_TOOL)
+        if able.prompts and PROMPTS_TOOL.name not in taken and await self._prompt_lines():
+            found.append(PROMPTS_TOOL)
+        self._content_tools = {tool.name: tool for tool in found}
+        return found
 
     async def call_tool(
         self, tool: str, arguments: Mapping[str, Any], on_progress: Callable[[], None]
@@ -132,9 +151,73 @@ class SdkConnection:
         async def progress(_done: float, _total: float | None, _message: str | None) -> None:
             on_progress()
 
-        with _translate_failures(self._name, f"run {tool}"):
+        with translate_failures(self._name, f"run {tool}"):
+            if tool in self._content_tools:
+                read = self._resources if tool == RESOURCES_TOOL.name else self._prompts
+                return read_content(await read(arguments), self.hooks.hide)
             result = await self._client.call_tool(tool, dict(arguments), progress_callback=progress)
         return read_result(result, self.hooks.hide)
+
+    async def _resources(self, arguments: Mapping[str, Any]) -> list[Any]:
+        if uri := arguments.get("uri"):
+            answer = await self._client.read_resource(str(uri))
+            return [_embed(each) for each in answer.contents]
+        return _listing(await self._resource_lines(), arguments, "resources")
+
+    async def _resource_lines(self) -> list[str]:
+        client, lines = self._client, list[str]()
+        async for page in _pages(client.list_resources):
+            lines += [_content_line(str(each.uri), each) for each in page.resources]
+        async for page in _pages(client.list_resource_templates):
+            lines += [_content_line(each.uri_template, each) for each in page.resource_templates]
+        return lines
+
+    async def _prompts(self, arguments: Mapping[str, Any]) -> list[Any]:
+        if name := arguments.get("name"):
+            given = {key: str(value) for key, value in (arguments.get("arguments") or {}).items()}
+            answer = await self._client.get_prompt(str(name), given)
+            return [each.content for each in answer.messages]
+        return _listing(await self._prompt_lines(), arguments, "prompts")
+
+    async def _prompt_lines(self) -> list[str]:
+        lines = list[str]()
+        async for page in _pages(self._client.list_prompts):
+            for each in page.prompts:
+                names = ", ".join(argument.name for argument in each.arguments or ())
+                lines.append(_content_line(f"{each.name}({names})", each))
+        return lines
+
+
+async def _pages(read: Callable[..., Awaitable[Any]]) -> AsyncIterator[Any]:
+    """All pages of a list, as many as anybody reads."""
+    cursor = None
+    for _ in range(MAX_CONTENT_PAGES):
+        try:
+            page = await read(cursor=cursor)
+        except MCPError:  # it has none, whatever it said before
+            return
+        yield page
+        cursor = page.next_cursor
+        if not cursor:
+            return
+
+
+def _content_line(name: str, about: Any) -> str:
+    more = visible_line(about.description or about.title or "", 200)
+    return f"{visible_line(name, 300)}{f': {more}' if more else ''}"
+
+
+def _listing(lines: Sequence[str], arguments: Mapping[str, Any], kind: str) -> list[Any]:
+    words = str(arguments.get("query") or "").lower().split()
+    found = [line for line in lines if all(word in line.lower() for word in words)]
+    left = len(found) - MAX_LISTED_LINES
+    more = [f"[and {left} more; query narrows the list]"] if left > 0 else []
+    text = "\n".join([*found[:MAX_LISTED_LINES], *more]) or f"There are no {kind} like that."
+    return [types.TextContent(type="text", text=text)]
+
+
+def _embed(contents: Any) -> Any:
+    return types.EmbeddedResource(type="resource", resource=contents)
 
 
 @asynccontextmanager
@@ -142,9 +225,9 @@ async def connect_by_pipe(
     name: str, process: AbstractAsyncContextManager[PipedProcess], hooks: ConnectionHooks
 ) -> AsyncIterator[SdkConnection]:
     async with process as running:
-        with _translate_failures(name, "answer", running.last_errors):
+        with translate_failures(name, "answer", running.last_errors):
             try:
-                async with _open_client(_pipe_streams(running, hooks), hooks) as client:
+                async with open_client(_pipe_streams(running, hooks), hooks) as client:
                     yield SdkConnection(client, hooks, name)
             except Exception:
                 await _raise_unusable(name, running)
@@ -160,38 +243,7 @@ async def _raise_unusable(name: str, process: PipedProcess) -> None:
 
 
 @asynccontextmanager
-async def connect_by_http(
-    name: str,
-    url: str,
-    headers: Mapping[str, str],
-    auth: Any,
-    hooks: ConnectionHooks,
-    guard: GuardsConnections | None = None,
-) -> AsyncIterator[SdkConnection]:
-    """The library follows no redirect to another host. With `auth`, addresses of a login come from
-    the server: `guard` keeps them out of private networks."""
-    refused: list[int] = []
-
-    async def note_refusal(response: Any) -> None:
-        if response.status_code == HTTPStatus.UNAUTHORIZED:
-            refused.append(response.status_code)
-
-    hooks.hide = getattr(auth, "hide", str)
-    logging.getLogger("mcp").addHandler(logging.NullHandler())  # it would print to the terminal
-    with _translate_failures(name, "answer", wants_login=refused, auth=auth):
-        async with build_http_client(url, timeout=HTTP_READ_TIMEOUT_S, guard=guard) as http:
-            http.headers.update(headers)
-            http.auth = auth
-            http.event_hooks = {"response": [note_refusal]}
-            streams = streamable_http_client(
-                url, http_client=http, max_sse_event_size=MAX_LINE_BYTES
-            )
-            async with _open_client(streams, hooks) as client:
-                yield SdkConnection(client, hooks, name)
-
-
-@asynccontextmanager
-async def _open_client(streams: Any, hooks: ConnectionHooks) -> AsyncIterator[Client]:
+async def open_client(streams: Any, hooks: ConnectionHooks) -> AsyncIterator[Client]:
     client = Client(
         streams,
         list_roots_callback=hooks.roots,
@@ -288,7 +340,7 @@ def _parse_line(line: bytes) -> Any:
         return None
 
 
-class _translate_failures:  # noqa: N801 - used like a function
+class translate_failures:  # noqa: N801 - used like a function
     """Turns every failure in the block into a `ToolError` that names the server."""
 
     def __init__(
@@ -342,19 +394,28 @@ def _read_tool(tool: Any) -> ForeignTool:
 
 
 def read_result(result: Any, hide: Callable[[str], str] = str) -> ForeignResult:
+    blocks = list(result.content)
+    has_text = any(isinstance(each, types.TextContent) for each in blocks)
+    if not has_text and result.structured_content is not None:
+        text = json.dumps(result.structured_content, ensure_ascii=False)
+        blocks.append(types.TextContent(type="text", text=text))
+    return read_content(blocks, hide, failed=bool(result.is_error))
+
+
+def read_content(
+    blocks: Iterable[Any], hide: Callable[[str], str], *, failed: bool = False
+) -> ForeignResult:
     texts, media, left = list[str](), list[ForeignMedia](), MAX_RESULT_CHARS
-    for block in result.content:
+    for block in blocks:
         text, found = _read_block(block)
         media += found
         if text and left > 0:
             texts.append(text[:left])
             left -= len(text)
-    if not texts and result.structured_content is not None:
-        texts.append(json.dumps(result.structured_content, ensure_ascii=False)[:left])
     if left < 0:
         texts.append(f"[the rest was left out: more than {MAX_RESULT_CHARS:,} characters]")
     text = hide(strip_hidden_characters("\n".join(texts)))
-    return ForeignResult(text=text, failed=bool(result.is_error), media=tuple(media))
+    return ForeignResult(text=text, failed=failed, media=tuple(media))
 
 
 def _read_block(block: Any) -> tuple[str, list[ForeignMedia]]:

@@ -82,6 +82,10 @@ class LoginStore:
                 f"the login at {server} was not written, and the old one stays: {error.strerror}"
             ) from error
 
+    def exists(self, server: str) -> bool:
+        """Whether tokens are kept, even ones that cannot be read."""
+        return self._path(server).exists()
+
     def remove(self, server: str) -> None:
         shutil.rmtree(self._path(server).parent, ignore_errors=True)
 

@@ -15,6 +15,7 @@ from urllib.parse import parse_qs, urlsplit
 import anyio
 from anyio.abc import SocketStream
 from mcp.client.auth import OAuthClientProvider
+from mcp.client.auth.utils import union_scopes
 from mcp.shared.auth import (
     AuthorizationCodeResult,
     OAuthClientInformationFull,
@@ -26,7 +27,8 @@ from msgspec.structs import replace
 
 from hermes.core.errors import ToolError
 from hermes.core.foreign_text import visible_line
-from hermes.integrations.mcp.connection import ConnectionHooks, connect_by_http
+from hermes.integrations.mcp.connection import ConnectionHooks
+from hermes.integrations.mcp.http_connection import connect_by_http
 from hermes.integrations.mcp.logins import LoginStore, StoredLogin
 from hermes.integrations.mcp.servers import NeedsPerson
 from hermes.plumbing.http_client import GuardsConnections
@@ -65,6 +67,17 @@ class _NewLogin:
         self._client = client_info
 
 
+class _LoginProvider(OAuthClientProvider):  # type: ignore[misc]
+    """Asks for the scopes of the server, and for those that a person wants besides."""
+
+    scopes = ""
+
+    async def _perform_authorization(self) -> Any:
+        about = self.context.client_metadata
+        about.scope = union_scopes(about.scope, self.scopes or None)
+        return await super()._perform_authorization()
+
+
 async def log_in(
     hooks: ConnectionHooks,
     url: str,
@@ -79,10 +92,11 @@ async def log_in(
     """A login that was tried by listing the tools. Raises `ToolError`.
 
     `client` holds the id, and maybe the secret, of a client that was registered by hand; without
-    one, we register ourselves.
+    one, we register ourselves. Its `scope` is asked for besides those that
+    the server names.
     """
     metadata = OAuthClientMetadata(redirect_uris=[redirect_uri], client_name=CLIENT_NAME)
-    known = OAuthClientInformationFull(**_client_data(client, redirect_uri)) if client else None
+    known = _registered_client(client, redirect_uri) if client.get("client_id") else None
     storage, states = _NewLogin(known), list[str]()
 
     async def redirect(address: str) -> None:
@@ -94,7 +108,8 @@ async def log_in(
             return read_redirect(await wait(states[0]))
         raise ToolError(f"nobody logged in at {hooks.server} within {LOGIN_TIMEOUT_S / 60:g} min")
 
-    provider = OAuthClientProvider(url, metadata, storage, redirect, receive)
+    provider = _LoginProvider(url, metadata, storage, redirect, receive)
+    provider.scopes = client.get("scope", "")
     async with connect_by_http(hooks.server, url, headers, provider, hooks, guard) as connection:
         await connection.list_tools()
     context, tokens = provider.context, storage.tokens
@@ -111,14 +126,16 @@ async def log_in(
     )
 
 
-def _client_data(client: Mapping[str, str], redirect_uri: str) -> dict[str, Any]:
+def _registered_client(client: Mapping[str, str], redirect_uri: str) -> OAuthClientInformationFull:
     method = "client_secret_basic" if client.get("client_secret") else "none"
-    return {
-        **client,
-        "redirect_uris": [redirect_uri],
-        "token_endpoint_auth_method": method,
-        "grant_types": ["authorization_code", "refresh_token"],
-    }
+    return OAuthClientInformationFull.model_validate(
+        {
+            **client,
+            "redirect_uris": [redirect_uri],
+            "token_endpoint_auth_method": method,
+            "grant_types": ["authorization_code", "refresh_token"],
+        }
+    )
 
 
 def _data(model: Any) -> dict[str, Any]:
@@ -186,6 +203,7 @@ class StoredLoginAuth(OAuthClientProvider):  # type: ignore[misc]
     async def _initialize(self) -> None:
         """Called before each request: another process may have renewed the tokens meanwhile."""
         self._login = self._store.load(self._server, self._login.url) or self._login
+        self.failure = None
         await super()._initialize()
         self._initialized = False
         if self._login.metadata:
@@ -201,6 +219,8 @@ class StoredLoginAuth(OAuthClientProvider):  # type: ignore[misc]
 
     async def _perform_authorization(self) -> Any:
         """The tokens were refused. What can be renewed is renewed, once."""
+        if self.failure is not None:
+            raise self.failure
         used, current = self._login, self._store.load(self._server, self._login.url)
         if current is not None and current.tokens != used.tokens:
             raise ToolError(f"another process has renewed the login at {self._server}; try again")
@@ -212,6 +232,15 @@ class StoredLoginAuth(OAuthClientProvider):  # type: ignore[misc]
         if response.status_code != HTTPStatus.OK:
             raise self._give_up("it is no longer accepted")
         await super()._handle_token_response(response)
+
+    def refuse_scopes(self, scopes: str) -> None:
+        """The tokens are valid, but not for this: only a person can ask for more."""
+        wanted = f' --scope "{scopes}"' if scopes else ""
+        self.failure = NeedsPerson(
+            f"the login at the MCP server {self._server} does not have the rights for this"
+            f"{f' ({scopes})' if scopes else ''}: a person who wants to give them runs "
+            f"`hermes mcp login {self._server}{wanted}`"
+        )
 
     def _give_up(self, why: str) -> NeedsPerson:
         self.failure = NeedsPerson(

@@ -86,6 +86,29 @@ class ForeignTool(Value, kw_only=True, frozen=True):
         return self.annotations.get("destructiveHint") is True
 
 
+RESOURCES_TOOL = ForeignTool(
+    name="resources",
+    description="Lists the resources of this server (query: words that they contain), or reads "
+    "the one with this uri.",
+    input_schema={
+        "type": "object",
+        "properties": {"uri": {"type": "string"}, "query": {"type": "string"}},
+    },
+    annotations={"readOnlyHint": True},
+)
+PROMPTS_TOOL = ForeignTool(
+    name="prompts",
+    description="Lists the prompts of this server, or gets the text of the one with this name. "
+    "Only for a person who asked for a prompt of it.",
+    input_schema={
+        "type": "object",
+        "properties": {"name": {"type": "string"}, "arguments": {"type": "object"}},
+    },
+    annotations={"readOnlyHint": True},
+)
+"""What servers offer besides tools is used, reviewed and pinned like a tool of theirs."""
+
+
 class ToolPin(Value, kw_only=True, frozen=True):
     """A tool as it was reviewed."""
 

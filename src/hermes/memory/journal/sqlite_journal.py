@@ -34,6 +34,8 @@ from hermes.memory.journal.sqlite_file import (
 )
 from hermes.memory.journal.writer import SqliteWriter
 
+READ_CACHE_KB = 512
+"""Of one connection that reads: there are several, and the system keeps the pages of the file."""
 IN_ATTRIB = 0x00000004
 _INOTIFY_FLAGS = os.O_NONBLOCK | os.O_CLOEXEC  # the same numbers as IN_NONBLOCK and IN_CLOEXEC
 
@@ -227,7 +229,7 @@ class ReadConnectionPool:
                 connection = connect(
                     self._path, timeout_s=self._timeout_s, read_only=self._read_only
                 )
-                connection.execute("PRAGMA query_only=1")
+                connection.execute(f"PRAGMA query_only=1; PRAGMA cache_size=-{READ_CACHE_KB}")
             try:
                 return question(connection)
             finally:

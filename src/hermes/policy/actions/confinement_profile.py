@@ -56,6 +56,8 @@ _GIT_REMOTE_VERBS = word_set(
     "fetch pull clone push ls-remote submodule lfs remote archive send-pack"
 )
 """Verbs of git that may connect to another host."""
+MAX_FILE_BYTES = 2 << 30
+"""How large a file may become that a command writes without having been asked about."""
 LANDLOCK_SIGNAL_VERSION, LANDLOCK_DEVICE_VERSION = 6, 5
 """Landlock versions that introduced a right."""
 
@@ -98,6 +100,7 @@ def build_profile(effects: ActionEffects) -> ConfinementProfile:
         other_repositories=effects.files.other_repositories,
         read_only_databases=reads_databases_only(effects),
         may_signal=any(part.may_signal for part in parts),
+        max_file_bytes=MAX_FILE_BYTES,
         protected=effects.protected,
         peers=_merged(part.peers for part in parts),
         gains_privileges=next((p.gains_privileges for p in parts if p.gains_privileges), ""),
@@ -116,6 +119,7 @@ def approved_profile(profile: ConfinementProfile) -> ConfinementProfile:
         judged_folders=(),
         hard_links=True,
         setuid_files=True,
+        max_file_bytes=0,
     )
 
 

@@ -395,6 +395,9 @@ class WrittenFiles:
             return False
         with suppress(OSError):
             self._file.parent.mkdir(parents=True, exist_ok=True)
+            self._file.touch(mode=0o600)
+            if self._file.stat().st_mode & 0o077:  # made by an earlier version
+                self._file.chmod(0o600)
             with _open_database(self._file) as database:
                 database.execute(_CREATE_TABLE_SQL)
                 database.executemany(statement, [(path,) for path in paths])

@@ -48,7 +48,8 @@ def mark_address(call: ProgramCall, url: str) -> None:
     if re.search(r"[\x00-\x1f]", url.strip()):
         call.mark("network-out", "a line break in an address: more is sent")
     scheme, user, host, port, rest = found.groups()
-    if _QUERY_METHOD.search(rest):
+    plain = unquote(literal_text(rest))  # outside quotes, the shell may take `?` for a wildcard
+    if _QUERY_METHOD.search(plain) or _ACTING_ADDRESS.search(plain):
         call.mark("network-out", f"{display_text(rest)} may be taken for a change")
     if scheme and scheme.lower() == "file":
         _read_file_address(call, host + rest)
@@ -66,6 +67,16 @@ def mark_address(call: ProgramCall, url: str) -> None:
 
 
 _QUERY_METHOD = re.compile(r"[?&](?:_|x-)?(?:http_?)?method=(?!get\b|head\b|options\b)", re.I)
+_ACTING_WORDS = (
+    r"(?:delete|remove|undeploy|deploy|redeploy|(?:safe)?restart|shutdown|poweroff|reboot|stop|kill"
+    r"|terminate|drop|purge|wipe|truncate|destroy|disable|uninstall|exec|eval|expire_?sessions)"
+)
+_ACTING_ADDRESS = re.compile(
+    rf"/[^/?#]+/{_ACTING_WORDS}(?:[/?#]|\Z)|/{_ACTING_WORDS}\?"
+    rf"|[?&](?:action|cmd|command|op|operation|do|task)={_ACTING_WORDS}\b",
+    re.I,
+)
+"""Some servers do at a plain GET what the address says; a page at the top is a page."""
 _HEADER_METHOD = re.compile(
     r"\s*(?:x-)?(?:http-)?method(?:-override)?\s*:\s*(?!get\b|head\b|options\b)|\s*x-original-",
     re.I,

@@ -123,3 +123,6 @@ class Playbook(PlaybookPart, kw_only=True, frozen=True):
     parameters: dict[PlaybookName, PlaybookParameter] = {}
     steps: Annotated[tuple[PlaybookStep, ...], Meta(min_length=1)]
     verify: Annotated[tuple[PlaybookCheck, ...], Meta(min_length=1)]
+    testable: bool = True
+    """False where it acts on running processes or sessions: a copy of the host has others, so a
+    test there says nothing."""

@@ -381,10 +381,14 @@ class PlaybookResponder:
     async def _tested(self, matched: SignatureMatch, scan: SignatureScan) -> FixTested | None:
         """How it did on a copy. Others that match are tested at the same time."""
         name = matched.candidate.skill.name
-        if self._work.cluster is not None:  # on a copy of this host it would change the cluster
-            return None
+        if self._work.cluster is not None or not matched.candidate.playbook.testable:
+            return None  # on a copy of this host it would change the cluster, or nothing
         if name not in self._tests and self._test is not None:
-            others = [each for each in scan.further_matches() if each.found.done]
+            others = [
+                each
+                for each in scan.further_matches()
+                if each.found.done and each.candidate.playbook.testable
+            ]
             chosen = {each.candidate.skill.name: each for each in (matched, *others)}
             new = [each for each in chosen if each not in self._tests][:MAX_TESTED_AT_ONCE]
             root_commands = await find_root_commands(self._work.context.environment)

@@ -33,7 +33,7 @@ variable KeyError|not set|unset|unbound variable|must be set|environment variabl
 path no such file|can't open file|not found|cannot stat|203|chdir
 module no module named|ModuleNotFoundError|ImportError|cannot find module|cannot import
 port address already in use|EADDRINUSE|in use|cannot listen|bind
-denied permission denied|EACCES|not permitted|not writable|cannot write|read-only
+denied permission denied|EACCES|not permitted|not writable|cannot write|read-only|wrong ownership
 lock lock|already running|another instance|pid ?file
 data corrupt|malformed|json|decode|checksum|truncat|unexpected end|not a database|parse|bad record|cannot load|unreadable|damaged
 space no space|disk full|quota

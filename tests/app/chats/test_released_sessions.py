@@ -1,0 +1,56 @@
+"""What closed sessions of chats leave behind: nothing that grows with turns but short records."""
+
+import asyncio
+import gc
+from collections import Counter
+from pathlib import Path
+
+import anyio
+import pytest
+from chat_setup import ChatGateway, chat_settings, open_gateway, said, says
+
+from hermes.agent.conversation import Conversation
+from hermes.agent.session import ConversationSession
+from hermes.app.chats.worker import SessionWorker
+from hermes.core.channels import OutgoingMessage
+from hermes.gateway.settings import TelegramSettings
+
+pytestmark = pytest.mark.anyio
+
+PEOPLE = tuple(range(1, 6))
+ROUNDS, FIRST_ROUNDS = 5, 2
+"""In the first rounds sessions are opened and opened again, for which modules are loaded."""
+KEPT_BY_THE_TEST = {OutgoingMessage}
+
+
+async def take_round(gateway: ChatGateway, number: int) -> None:
+    """One turn of every chat, until all of their sessions are closed again."""
+    for person in PEOPLE:
+        gateway.channel.receive(said(f"How is host {number}?", str(person)))
+        await gateway.channel.wait_for(f"answer {number}-{person}.")
+    while any(gateway.service.running_worker(f"telegram:{each}") for each in PEOPLE):  # noqa: ASYNC110 - no event
+        await anyio.sleep(0.01)
+
+
+def count_objects() -> Counter[type]:
+    gc.collect()
+    return Counter(type(each) for each in gc.get_objects())
+
+
+async def test_closed_sessions_leave_no_objects_behind(tmp_path: Path) -> None:
+    replies = [says(f"answer {n}-{person}.") for n in range(ROUNDS) for person in PEOPLE]
+    settings = TelegramSettings(allowed_users=PEOPLE)
+    async with open_gateway(chat_settings(tmp_path, replies), settings=settings) as gateway:
+        gateway.context.idle_close_s = 0.01
+        for number in range(FIRST_ROUNDS):
+            await take_round(gateway, number)
+        before = count_objects()
+        for number in range(FIRST_ROUNDS, ROUNDS):
+            await take_round(gateway, number)
+        after = count_objects()
+    assert [after[each] for each in (SessionWorker, Conversation, ConversationSession)] == [0, 0, 0]
+    turns = len(PEOPLE) * (ROUNDS - FIRST_ROUNDS)
+    grown = {kind: count for kind, count in (after - before).items() if count >= turns}
+    ours = {kind for kind in grown if kind.__module__.startswith("hermes.")}
+    assert ours <= KEPT_BY_THE_TEST, grown
+    assert asyncio.Task not in grown
