@@ -40,7 +40,7 @@ def door(answer: Answer = lambda number: 200) -> Iterator[NoticeServer]:
             opened.headers.append(dict(self.headers))
             status = opened.answer(len(opened.bodies))
             if not status:
-                opened.ends.wait(30)
+                opened.ends.wait(300)
                 return
             self.send_response(status)
             if status == 302:

@@ -15,6 +15,7 @@ from real_host.watch import Notice
 DURATION_SLACK_S = 10.0
 SINCE_SLACK_S = 5.0
 STALE_S = 45.0  # how long after a check failed an incident about it may still be opened
+TIMEOUT_CODE = 124  # of a command that had not answered within a minute
 LOG_RATE_S = 120.0  # a rate of lines a minute stays bad for so long
 BUSY_SHARE = 0.5  # of a span in which work waited for a processor: the machine was busy
 UNITS = {"d": 86400.0, "h": 3600.0, "min": 60.0, "s": 1.0, "ms": 0.001}
@@ -263,6 +264,8 @@ def was_busy(played: Played, begin: float, end: float) -> bool:
 def health_views(played: Played) -> Found:
     """`hermes health` neither hides an outage nor shows one that is over."""
     for view in played.views:
+        if view.health is None and view.health_code == TIMEOUT_CODE:
+            continue  # it has said nothing: the machine was too busy for it
         failing = " ".join(failing_probes(view))
         for record in view.records:
             truth = [
@@ -309,7 +312,9 @@ def open_lists(played: Played) -> Found:
         for record in view.records:
             if record.outage.services == ("home",) and names(record.outage, view.warning):
                 continue
-            if record.detected and not record.invalid and not names(record.outage, text, weak=True):
+            if record.invalid or not record.detected or record.detected.arrived > view.at:
+                continue
+            if not names(record.outage, text, weak=True):
                 yield (
                     "untrue",
                     f"incident list --open lacks {record.outage.name}, which still failed",

@@ -1,7 +1,7 @@
 """Reads and free writes that do harm: full disks, names that carry a file, acting GETs."""
 
 import pytest
-from policy_house import call, gate
+from policy_setup import call, gate
 
 GATE = gate()
 

@@ -74,4 +74,8 @@ def test_every_entry_of_the_tables_is_well_formed() -> None:
 
 def test_a_program_can_be_added_by_a_line_of_yaml() -> None:
     folder = Path(tables.__file__).parent / "tables"
-    assert {path.stem for path in folder.glob("*.yaml")} == {*tables.TABLE_FILES, "places"}
+    assert {path.stem for path in folder.glob("*.yaml")} == {
+        *tables.TABLE_FILES,
+        "places",
+        "reversible",
+    }
