@@ -73,6 +73,23 @@ async def test_hermes_itself_is_no_daemon_of_an_incident() -> None:
     assert [each.name for each in ServiceInventory(services=known).daemons] == ["web"]
 
 
+@pytest.mark.parametrize(("minutes", "started_again"), [(30, False), (90, True)])
+async def test_a_daemon_that_appeared_since_is_started_again_only_after_an_hour(
+    minutes: int, started_again: bool
+) -> None:
+    """A process with a pid file or a port may be what a person tries out and ends."""
+    known = ServiceInventory()
+    for after in (0, 5, 5 + minutes):
+        running = [
+            RunningService(name=name, why="a daemon", daemon=PlainDaemon(name=name))
+            for name in (("web",) if after == 0 else ("web", "tried-out"))
+        ]
+        known = update_inventory(known, running, [], NOON + timedelta(minutes=after), 300.0)
+    assert {each.name for each in known.expected} == {"web", "tried-out"}
+    names = {each.name for each in known.daemons}
+    assert names == ({"web", "tried-out"} if started_again else {"web"})
+
+
 class Daemon:
     def __init__(self, folder: Path, port: int, program: str = "redis-server") -> None:
         self.folder, self.port, self.program = folder, port, program

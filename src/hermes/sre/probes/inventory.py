@@ -43,6 +43,9 @@ INVENTORY_FILE = "services.json"
 INVENTORY_LOCK_FILE = "services.lock"
 FORGET_UNSEEN_S = 86_400.0
 """A service that never became expected is forgotten after this time."""
+NEW_DAEMON_S = 3_600.0
+"""A daemon that appeared after the first scan of its host may be what a person tries out: whoever
+ends it within this time ends it for good, and Hermes does not start it again."""
 _REMEMBERED_KINDS = ("port", "http", "unit", "postgres", "redis", "mysql", "command")
 
 
@@ -95,12 +98,17 @@ class ServiceInventory(Value, kw_only=True, frozen=True):
 
     @property
     def daemons(self) -> tuple[PlainDaemon, ...]:
-        """The expected services without a supervisor, without Hermes itself."""
+        """The expected services without a supervisor, without Hermes itself and new ones."""
         return tuple(
             each.daemon
             for each in self.expected
-            if each.daemon is not None and each.name != OWN_SERVICE
+            if each.daemon is not None and each.name != OWN_SERVICE and not self._is_new(each)
         )
+
+    def _is_new(self, service: KnownService) -> bool:
+        first_scan = min(each.first_seen for each in self.services.values())
+        seen_for = (service.last_seen - service.first_seen).total_seconds()
+        return service.first_seen > first_scan and seen_for < NEW_DAEMON_S
 
 
 def update_inventory(
