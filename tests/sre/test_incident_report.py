@@ -7,6 +7,7 @@ from incident_story import RUN, Tale, resolved
 
 from hermes.core.errors import HermesError
 from hermes.core.events.approvals import ActionAnnounced, ApprovalRequested, ApprovalSettled
+from hermes.core.events.experiments import ExperimentsEnded
 from hermes.core.events.incidents import (
     AlertsJoined,
     ChangesUndone,
@@ -308,6 +309,21 @@ def test_without_a_cause_that_was_found_there_is_no_root_cause() -> None:
     unchecked = text.partition("## What could not be checked")[2].partition("##")[0]
     assert "no systemctl on this host (config-restore)" in unchecked
     assert "no model was called" in text
+
+
+def test_a_cause_that_only_copies_prove_is_told_with_that_limit() -> None:
+    tale = Tale()
+    tale.opened()
+    tale.add(
+        ExperimentsEnded(
+            run=RUN, at=tale.at(), incident=RUN, status="proved", causes=("file /etc/web.conf",),
+            experiments=4, seconds=9.0,
+        )
+    )  # fmt: skip
+    tale.diagnosed(verdict="escalate", mechanism="web says: no space", ruled_out=())
+    text, _ = judged(tale, "escalate")
+    assert "No cause is proved" not in text and "## Root cause" not in text
+    assert "cause proved in 4 experiments, 9.0 s: file /etc/web.conf; not on the host." in text
 
 
 def test_a_check_that_could_not_be_run_has_not_failed() -> None:

@@ -87,6 +87,12 @@ def ended_text(event: ExperimentsEnded) -> str:
     return f"no experiments on a copy{why}"
 
 
+def proved_on_copies(records: Sequence[JournalRecord]) -> str:
+    """The cause that experiments proved; empty without one."""
+    proved = [e for e in events_of_type(records, ExperimentsEnded) if e.status == "proved"]
+    return f"On copies of the host: {ended_text(proved[-1])}; not on the host." if proved else ""
+
+
 def describe_test(event: FixTested) -> str:
     """How a fix did on a copy, for people who decide about it."""
     checks = _names(event.checks)

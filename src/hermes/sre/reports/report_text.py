@@ -14,7 +14,7 @@ from hermes.core.protocols import JournalRecord
 from hermes.plumbing.units import format_duration, ordinal
 from hermes.sre.reports.actions import IncidentAction, events_of_type
 from hermes.sre.reports.experiments import lesson_lines as people_lesson_lines
-from hermes.sre.reports.experiments import tested_lines
+from hermes.sre.reports.experiments import proved_on_copies, tested_lines
 from hermes.sre.reports.lessons import model_prevention_text, prevention_hints
 from hermes.sre.reports.markdown import (
     command_block,
@@ -115,7 +115,7 @@ def render_timeline(data: ReportData, max_entries: int) -> str:
 def render_cause(data: ReportData, max_items: int) -> str:
     """The root cause where it was found; else what is known."""
     diagnosis, found = data.incident.diagnosis, cause_status(data.incident) == "found"
-    lines = [_cause_text(data.incident, found=found)]
+    lines = [_cause_text(data.incident, "" if found else proved_on_copies(data.records))]
     if not found:
         lines += _failed_check_lines(data, max_items)
     if diagnosis is not None and (diagnosis.evidence or found):
@@ -215,15 +215,17 @@ def render_recurrence(data: ReportData) -> str:
     return _section("Recurrence", line)
 
 
-def _cause_text(incident: Incident, *, found: bool) -> str:
-    diagnosis = incident.diagnosis
+def _cause_text(incident: Incident, on_copies: str) -> str:
+    """`on_copies`: what experiments proved, where the host does not confirm it."""
+    diagnosis, found = incident.diagnosis, cause_status(incident) == "found"
+    unconfirmed = escape_text(on_copies, 400)
     if diagnosis is None or not (diagnosis.mechanism or diagnosis.verdict in _QUIET_TEXTS):
-        return "The cause of this incident is not known."
+        return unconfirmed or "The cause of this incident is not known."
     parts = [_QUIET_TEXTS[diagnosis.verdict]] if diagnosis.verdict in _QUIET_TEXTS else []
     if diagnosis.verdict == "recovered" and not incident.changes:
         parts.append("Hermes had changed nothing.")
     if not found and diagnosis.mechanism:
-        parts.append("No cause is proved. What was seen:")
+        parts.append(f"{unconfirmed or 'No cause is proved.'} What was seen:")
     if diagnosis.component:
         parts.append(f"Component: {escape_text(diagnosis.component)}.")
     if diagnosis.mechanism:
