@@ -65,7 +65,8 @@ async def test_the_first_request_is_small(
     tmp_path: Path, requests: tuple[str, list[bytes]]
 ) -> None:
     request = await first_request(tmp_path / "home", tmp_path, *requests)
-    assert len(request) <= MAX_FIRST_REQUEST_BYTES
+    named = request.replace(os.fsencode(tmp_path), b"/srv/project")  # however long it is here
+    assert len(named) <= MAX_FIRST_REQUEST_BYTES
     system = json.loads(request)["messages"][0]["content"]
     assert "disk-full-runaway-log" in system, "bundled skills are named"
     assert "kubernetes-rollback" not in system, "there is no cluster"
