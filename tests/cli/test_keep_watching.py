@@ -61,3 +61,12 @@ async def test_output_that_nobody_reads_ends_a_watch_that_prints_events() -> Non
     with pytest.raises(BrokenPipeError):
         await keep_watching(watch, (*FINAL_ERRORS, BrokenPipeError), first_pause_s=0.0)
     assert watch.starts == 1
+
+
+async def test_what_fails_while_it_ends_is_raised() -> None:
+    """Otherwise a watch on a read-only home would start again when it is told to end."""
+    watch, ending = Attempts(OSError(30, "Read-only file system")), anyio.Event()
+    ending.set()
+    with pytest.raises(OSError, match="Read-only"):
+        await keep_watching(watch, ending=ending, first_pause_s=0.0)
+    assert watch.starts == 1

@@ -218,8 +218,9 @@ async def test_a_declared_command_gets_the_profile_of_its_verdict(tmp_path: Path
     profiles = {
         each.name: each.profile for each in admission.probes if isinstance(each, AdmittedProbe)
     }
-    hidden = profiles["reads"].hidden
-    assert profiles["reads"] == ConfinementProfile(hidden=hidden)
+    reads = profiles["reads"]
+    assert reads == ConfinementProfile(hidden=reads.hidden, max_file_bytes=reads.max_file_bytes)
+    assert reads.hidden and reads.max_file_bytes
     asks = profiles["asks"]
     assert (asks.network, asks.ports, asks.writable) == ("ports", (8080,), ())
     assert asks.refused_reads  # curl opens more files than its words name

@@ -120,24 +120,28 @@ def up(ctx: click.Context, /, as_json: bool, model: str) -> int:
 
 
 async def _run_watch(loaded: LoadedSettings, options: dict[str, object], as_json: bool) -> None:
+    ending = anyio.Event()
+
     async def watch_once(on_call: anyio.Event) -> bool:
-        return await _watch_journal(loaded, options, as_json, on_call)
+        return await _watch_journal(loaded, options, as_json, on_call, ending)
 
     # `--json | head`: nobody reads on. A pipe of something else may break at any time.
     final = (*FINAL_ERRORS, BrokenPipeError) if as_json else FINAL_ERRORS
-    await keep_watching(watch_once, (Exception,) if options["once"] else final)
+    await keep_watching(watch_once, (Exception,) if options["once"] else final, ending=ending)
 
 
 async def keep_watching(
     watch_once: "Callable[[anyio.Event], Awaitable[bool]]",
     final: "tuple[type[Exception], ...]" = FINAL_ERRORS,
     *,
+    ending: anyio.Event | None = None,
     first_pause_s: float = FIRST_RESTART_PAUSE_S,
 ) -> None:
     """Start it again while it returns True, and after whatever fails once it is on call: a bug
-    must not leave the host unwatched. What fails before that is raised, and so are `final` errors.
+    must not leave the host unwatched. What fails before that, or once `ending` is set, is raised,
+    and so are `final` errors.
 
-    `watch_once` sets the event when it is on call, and returns whether it must restart.
+    `watch_once` sets its event when it is on call, and returns whether it must restart.
     """
     pause_s, on_call = first_pause_s, anyio.Event()
     while True:
@@ -148,7 +152,8 @@ async def keep_watching(
             note("the journal was replaced: the watch restarts on the new one")
             continue
         except Exception as error:
-            if not on_call.is_set() or isinstance(innermost_error(error), final):
+            ends = ending is not None and ending.is_set()
+            if ends or not on_call.is_set() or isinstance(innermost_error(error), final):
                 raise
             if anyio.current_time() - began > MAX_RESTART_PAUSE_S:
                 pause_s = first_pause_s
@@ -172,7 +177,11 @@ def _report_failure(error: Exception, pause_s: float) -> None:
 
 
 async def _watch_journal(
-    loaded: LoadedSettings, options: dict[str, object], as_json: bool, on_call: anyio.Event
+    loaded: LoadedSettings,
+    options: dict[str, object],
+    as_json: bool,
+    on_call: anyio.Event,
+    ending: anyio.Event,
 ) -> bool:
     """Watch until the end; True when the journal was replaced and the watch must restart."""
     from hermes.app.service.manager_notification import ManagerNotification
@@ -218,6 +227,7 @@ async def _watch_journal(
             else:
                 group.start_soon(running.keep_schedule)
                 await _wait_for_signal()
+                ending.set()
                 manager.send("STOPPING=1")
             group.cancel_scope.cancel()
     return rebuilt
