@@ -83,7 +83,7 @@ class DeliveryState:
     def __init__(self) -> None:
         self._pending: dict[str, dict[str, PendingDelivery]] = {}
         self._known = LimitedTable[str, str](MAX_KNOWN_IDS)
-        """Each id by itself, so that one text serves all tables."""
+        """Maps each id to itself, so that all tables share one string."""
         self._subjects = LimitedTable[str, tuple[str, str]](MAX_REFERENCES)
         """By notification: its incident, and the notification that it edits; most have neither."""
         self._references = LimitedTable[tuple[str, str], str](MAX_REFERENCES)

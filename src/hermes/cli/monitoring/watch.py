@@ -125,7 +125,7 @@ async def _run_watch(loaded: LoadedSettings, options: dict[str, object], as_json
     async def watch_once(on_call: anyio.Event) -> bool:
         return await _watch_journal(loaded, options, as_json, on_call, ending)
 
-    # `--json | head`: nobody reads on. A pipe of something else may break at any time.
+    # `--json | head`: its reader has ended. A pipe of something else may break at any time.
     final = (*FINAL_ERRORS, BrokenPipeError) if as_json else FINAL_ERRORS
     await keep_watching(watch_once, (Exception,) if options["once"] else final, ending=ending)
 
@@ -151,7 +151,7 @@ async def keep_watching(
                 return
             note("the journal was replaced: the watch restarts on the new one")
             continue
-        except Exception as error:
+        except Exception as error:  # a bug in any part must not leave the host unwatched
             ends = ending is not None and ending.is_set()
             if ends or not on_call.is_set() or isinstance(innermost_error(error), final):
                 raise

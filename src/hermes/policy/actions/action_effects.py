@@ -41,7 +41,7 @@ class ActionStep(Value, kw_only=True, frozen=True):
     why: tuple[str, ...] = ()
     target: CommandTarget = CommandTarget()
     reversible: bool = False
-    """Whether it is known as a change that can be taken back and has a limited extent."""
+    """Whether it is known as a change that can be undone and has a limited extent."""
     written: tuple[str, ...] = ()
     """Files that it runs and that this run, or a command in a sandbox, wrote before."""
 

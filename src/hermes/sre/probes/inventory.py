@@ -44,8 +44,8 @@ INVENTORY_LOCK_FILE = "services.lock"
 FORGET_UNSEEN_S = 86_400.0
 """A service that never became expected is forgotten after this time."""
 NEW_DAEMON_S = 3_600.0
-"""A daemon that appeared after the first scan of its host may be what a person tries out: whoever
-ends it within this time ends it for good, and Hermes does not start it again."""
+"""A daemon that appeared after the first scan of its host may be an experiment of a person: Hermes
+starts it again only when it ran for so long."""
 _REMEMBERED_KINDS = ("port", "http", "unit", "postgres", "redis", "mysql", "command")
 
 
