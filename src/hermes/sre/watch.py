@@ -179,17 +179,30 @@ class IncidentWatch:
 
     async def _recover(self, event: IncidentRecovered, work: WorkInProgress) -> None:
         await work.ended.wait()
+        try:
+            withdrawals = await self._withdraw_approvals(event.run)
+        except StoreError:
+            if self._until_writable is None:
+                raise
+            await self._bus.publish(event)  # a recovery is not reported later for that
+            await self._until_writable()
+            await self._bus.publish(*await self._withdraw_approvals(event.run))
+        else:
+            await self._bus.publish(*withdrawals, event)
+
+    async def _withdraw_approvals(self, run: str) -> Sequence[Event]:
+        """The ends of all questions of this run that nobody has answered. Raises `StoreError`."""
         withdrawals: dict[str, Event] = {}
         async for recorded in self._bus.journal.read(kinds=APPROVAL_KINDS):
             each = recorded.event
             if isinstance(each, ApprovalRequested | ActionAnnounced):
-                if each.approval and each.run.partition("/")[0] == event.run:
+                if each.approval and each.run.partition("/")[0] == run:
                     withdrawals[each.approval] = ApprovalSettled(
                         run=each.run, approval=each.approval, outcome="withdrawn", note=PROBLEM_OVER
                     )
             elif isinstance(each, ApprovalSettled):
                 withdrawals.pop(each.approval, None)
-        await self._bus.publish(*withdrawals.values(), event)
+        return list(withdrawals.values())
 
     async def _start_after_end(self, group: TaskGroup, incident: str) -> None:
         """Start the work on a reopened incident whose earlier work has published its end and not
