@@ -38,7 +38,8 @@ class AlertCorrelation:
         for key in self._keys(series):
             for incident in self._accepting(self._by_key.get(key, ()), now):
                 why = self._state.topology.related(series.location, incident.locations[key])
-                if why and incident.absorbs(series, key.startswith("service\n")):
+                close = key.startswith("service\n") or self._state.settings.group.by_host
+                if why and incident.absorbs(series, close):
                     return incident, f"{why}, within {self._state.settings.group.window:g} s"
         return self._same_alarm(series, now)
 
