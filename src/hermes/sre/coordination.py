@@ -11,8 +11,9 @@ MAX_TURN_WAIT_S = 180.0
 
 
 class CauseClaims:
-    """Which incident experiments, and which reverts which cause. Two incidents may have the same one: the second waits for
-    the end of the first, so that they do not restart and undo against each other."""
+    """Which incident experiments, and which reverts which cause. Two incidents may have the same
+    cause: the second waits for the end of the first, so that they do not restart and undo against
+    each other."""
 
     def __init__(self) -> None:
         self._claims: dict[str, tuple[str, anyio.Event]] = {}
