@@ -146,7 +146,9 @@ class IncidentWatch:
             apply_incident_event(self._known, recorded)
             if isinstance(event, IncidentOpened | IncidentReopened):
                 known = self._known.get(event.incident)
-                if known is not None and _needs_work(known):
+                if event.incident in self._working:
+                    group.start_soon(self._start_after_end, group, event.incident)
+                elif known is not None and _needs_work(known):
                     self._start_work(group, known.details)
             elif isinstance(event, IncidentClosed) and event.by:
                 self._stop_work(event.incident)
@@ -201,6 +203,13 @@ class IncidentWatch:
             elif isinstance(each, ApprovalSettled):
                 withdrawals.pop(each.approval, None)
         return list(withdrawals.values())
+
+    async def _start_after_end(self, group: TaskGroup, incident: str) -> None:
+        """Start the work on a reopened incident whose earlier work has published its end and not
+        returned yet."""
+        await self._working[incident].ended.wait()
+        if _needs_work(self._known[incident]):
+            self._start_work(group, self._known[incident].details)
 
     def _start_work(self, group: TaskGroup, details: IncidentDetails) -> None:
         if details.incident not in self._working:
