@@ -33,7 +33,8 @@ SECRET = """
 /var/lib/systemd/coredump/core.api.0.lz4 /etc/ceph/ceph.client.admin.keyring /srv/vpn/client.ovpn
 /srv/app/deploy.token /srv/app/.token /srv/app/token.txt /srv/passwords.txt /srv/app/password.txt
 /srv/app/api_key.txt /srv/app/auth.json /srv/app/cookies.txt /srv/ann_accessKeys.csv
-/srv/gcp-key.json /srv/chart/values.secret.yaml /srv/k8s/db-secret.yaml /srv/k8s/db-secrets.yml /srv/.vault_pass.txt
+/srv/gcp-key.json
+/srv/chart/values.secret.yaml /srv/k8s/db-secret.yaml /srv/k8s/db-secrets.yml /srv/.vault_pass.txt
 /var/lib/rabbitmq/.erlang.cookie
 """
 PUBLIC = """
