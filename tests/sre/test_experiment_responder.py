@@ -324,6 +324,42 @@ async def test_two_parts_of_one_file_are_not_reverted_side_by_side() -> None:
     assert order == ["first", "second"]
 
 
+async def test_the_experiments_of_incidents_take_turns_until_the_cause_is_reverted(
+    host: Host,
+) -> None:
+    """One outage opens several incidents: their copies would slow each other down."""
+    host.finder = finder = ScriptedFinder(PROVED)
+    first, second = await host.opened(), await host.opened("incident-2")
+    claims = CauseClaims()
+    async with host.ground() as ground, anyio.create_task_group() as group:
+        shared = replace(ground, claims=claims)
+        for case in (first, second):
+            group.start_soon(Commander(shared, case).run)
+    assert len(finder.cases) == 1, "the second one found nothing that fails"
+    assert host.ledger == ["revert"]
+    assert sorted(each.outcome for each in events(host, IncidentClosed)) == [
+        "recovered",
+        "resolved",
+    ]
+
+
+async def test_a_turn_ends_with_the_work_on_its_incident() -> None:
+    claims, order = CauseClaims(), list[str]()
+
+    async def second() -> None:
+        assert await claims.take_turn("second")
+        order.append("second")
+
+    async with anyio.create_task_group() as group:
+        with claims.release_after("first"):
+            assert not await claims.take_turn("first")
+            group.start_soon(second)
+            await anyio.wait_all_tasks_blocked()
+            assert not await claims.take_turn("first"), "a later attempt of the same incident"
+            order.append("first")
+    assert order == ["first", "second"]
+
+
 class ObservedClaims(CauseClaims):
     """Tells when the first incident asks for its cause."""
 

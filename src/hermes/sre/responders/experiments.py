@@ -81,13 +81,16 @@ class ExperimentResponder:
         if any(change.by == EXPERIMENT for change in recorded.changes):
             return False  # before a crash
         await enter("investigate", number, "experiments on a copy")
+        await self._work.context.claims.take_turn(self._work.details.incident)
         began = time.monotonic()
         self._result = await self._find(number, baseline)
         await self._publish_end(self._result, time.monotonic() - began)
         if self._result.status != "proved":
+            self._end_turn()
             return False
         await self._publish_diagnosis(self._result)
         if not self._result.steps:
+            self._end_turn()
             self._note_refusal(self._result, "")
             return False
         self._to_revert = self._result
@@ -157,6 +160,22 @@ class ExperimentResponder:
         enter: EnterPhase,
     ) -> RevertAttempt | None:
         """None when nothing was changed: it was refused, or another incident did it."""
+        try:
+            return await self._revert_once(number, baseline, prepare, enter)
+        finally:
+            self._end_turn()
+
+    def _end_turn(self) -> None:
+        """What others find from now on is the host after the revert."""
+        self._work.context.claims.end_turn(self._work.details.incident)
+
+    async def _revert_once(
+        self,
+        number: int,
+        baseline: Baseline,
+        prepare: PrepareChange,
+        enter: EnterPhase,
+    ) -> RevertAttempt | None:
         cause, self._to_revert = self._to_revert, None
         assert cause is not None
         self.outdated = False

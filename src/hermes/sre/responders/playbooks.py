@@ -292,10 +292,10 @@ class PlaybookResponder:
     def resume(self, recorded: Incident, *, keep_scan_results: bool) -> None:
         """Restore what playbooks did before a crash. `keep_scan_results`: their checks are recent
         enough to be used."""
-        self.used.update(change.by for change in recorded.changes)
+        self.used.update(change.by for change in recorded.recent_changes)
         # A playbook that was interrupted before it changed anything may run again.
         self._declined = (
-            recorded.declined if keep_scan_results and not recorded.changes else frozenset()
+            recorded.declined if keep_scan_results and not recorded.recent_changes else frozenset()
         )
 
     def start_scan(self) -> None:
