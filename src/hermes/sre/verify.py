@@ -333,7 +333,10 @@ def _verification_result(
     own = _own_checks(baseline, results, about) | (baseline.evidence & set(explained))
     new = [each for each in bad if each.check not in baseline.older]
     still = any(check_concerns(each, about) or each.check in own for each in new)
-    helped = bool(own & set(evidence)) and not still and not worse and not why_not
+    # Another outage has begun before the change: what still fails here may be because of that.
+    better = any(each.check in evidence and check_concerns(each, about) for each in results)
+    disturbed = better and bool(baseline.later) and not explained
+    helped = bool(own & set(evidence)) and (not still or disturbed) and not worse and not why_not
     problems = [f"{each.check}: {each.detail}" for each in bad[:5]]
     problems += [f"{name}: it could not be asked again" for name in sorted(lost)]
     if not problems and not why_not:
