@@ -355,6 +355,7 @@ async def test_a_turn_ends_with_the_work_on_its_incident() -> None:
             assert not await claims.take_turn("first")
             group.start_soon(second)
             await anyio.wait_all_tasks_blocked()
+            assert not await claims.take_turn("first"), "a later attempt of the same incident"
             order.append("first")
     assert order == ["first", "second"]
 
