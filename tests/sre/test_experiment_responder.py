@@ -389,3 +389,33 @@ async def test_a_cause_that_another_incident_has_reverted_is_not_reverted_again(
             finder.result = CauseResult(status="ruled-out", why="nothing has changed")
     assert len(finder.cases) == 2
     assert not events(host, ChangeBegan)
+
+
+class ObservedTurns(CauseClaims):
+    """Tells when the first incident asks for its turn."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.asked = anyio.Event()
+
+    async def take_turn(self, incident: str) -> bool:
+        if incident == "incident-1":
+            self.asked.set()
+        return await super().take_turn(incident)
+
+
+async def test_playbooks_look_again_after_the_turn_of_another_incident(host: Host) -> None:
+    """What began to fail meanwhile may need no experiment."""
+    late = host.folder / "well-late"
+    late.touch()
+    host.playbook("web", MEND, fixes="late")
+    host.finder = finder = ScriptedFinder(PROVED)
+    case, claims = await host.opened(), ObservedTurns()
+    async with host.ground() as ground, anyio.create_task_group() as group:
+        with claims.release_after("incident-2"):
+            await claims.take_turn("incident-2")
+            group.start_soon(Commander(replace(ground, claims=claims), case).run)
+            await claims.asked.wait()
+            late.unlink()
+    assert not finder.cases
+    assert host.ledger == ["web-1"]
