@@ -2,7 +2,7 @@
 PYTHON ?= python3
 BIN := .venv/bin
 # Processes that run the tests side by side, each with a network and a /tmp of its own; 0: one. Tests that start
-# programs mostly wait: scripts/run-tests takes half as many more for them.
+# programs mostly wait: scripts/run-tests takes twice as many for them.
 JOBS ?= 2
 # Where `make test-kubernetes` keeps what it builds.
 KUBERNETES_BUILD ?= $(HOME)/.cache/hermes-kubernetes
@@ -26,7 +26,8 @@ demo: setup ## The main job, on embedded defaults: no key, no network
 	@rm -rf build/demo
 	@$(BIN)/python -m hermes.cli demo --keep build/demo
 
-test: setup system check tests ## Set up, check and test everything
+test: setup system ## Set up, check and test everything
+	@JOBS=$(JOBS) scripts/run-tests --check
 
 unit: setup ## The tests that start no other program
 	@$(BIN)/pytest -m unit -n $(JOBS) --dist loadgroup

@@ -342,3 +342,13 @@ async def test_an_unreadable_journal_is_an_error_and_not_an_unknown_request(
         pass  # closed: it cannot be read any more
     with pytest.raises(StoreError):
         await answer_approval(loaded, journal, ASKED, "once", person="ben", via="cli")
+
+
+@pytest.mark.parametrize(("count", "rest"), [(1, ""), (2, "; 2 different people must")])
+async def test_a_second_yes_of_the_same_person_is_told_plainly(
+    loaded: LoadedSettings, count: int, rest: str
+) -> None:
+    yes = ApprovalAnswered(run="run-1", approval=ASKED, approved=True, by="ben", via="telegram")
+    journal = await journal_with(request(count=count), yes)
+    again = await answer_approval(loaded, journal, ASKED, "once", person="ben", via="telegram")
+    assert (again.counts, again.text) == (False, f"ben has already approved it{rest}")

@@ -38,7 +38,7 @@ def events() -> list[Event]:
         ToolDecided(run=run, call_id="c1", verdict="allow", rule="default-reads"),
         ToolStarted(run=run, call_id="c1", risk=Risk.CHANGE),
         ToolFinished(run=run, result=ToolResult(call_id="c1", content="data"), seconds=0.1),
-        ToolRequested(run=run, call=drop, risk=Risk.CHANGE),
+        ToolRequested(run=run, call=drop, risk=Risk.CHANGE, origin="chat", actor="ann"),
         ToolDecided(run=run, call_id="c2", verdict="ask", rule="destructive", effects=("delete",)),
         ApprovalRequested(run=run, approval="a1", call_id="c2", tool="terminal", shown="rm"),
         ApprovalAnswered(run=run, approval="a1", approved=True, by="ann", via="cli"),
@@ -126,6 +126,7 @@ def test_an_auditor_verifies_a_copy_with_the_public_key(signed: Hermes, tmp_path
 
 def test_show_tells_who_wanted_what_and_what_came_of_it(signed: Hermes) -> None:
     shown = signed("audit", "show").stdout
+    assert "ann (chat)" in shown
     assert "rm -rf /srv/data" in shown
     deeds = json.loads(signed("audit", "show", "--json").stdout)
     assert [deed["verdict"] for deed in deeds] == ["allow", "ask", "deny"]

@@ -197,3 +197,12 @@ def test_an_env_file_that_others_can_read_is_warned_about(hermes: Hermes) -> Non
     hermes("config", "set", "FAL_KEY", "abc")
     (hermes.home / ".env").chmod(0o644)
     assert "can be read by others" in hermes("config", "path").stderr + hermes("status").stderr
+
+
+def test_a_value_may_be_a_negative_number_and_stands_apart_from_its_key(hermes: Hermes) -> None:
+    done = hermes("config", "set", "TELEGRAM_HOME_CHANNEL", "-1001234567890")
+    assert done.returncode == 0, done.stderr
+    assert hermes("config", "get", "TELEGRAM_HOME_CHANNEL").stdout.strip() == "-1001234567890"
+    joined = hermes("config", "set", "TELEGRAM_HOME_CHANNEL=-5")
+    assert joined.returncode == 2
+    assert "hermes config set TELEGRAM_HOME_CHANNEL -5" in joined.stderr

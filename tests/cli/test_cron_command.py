@@ -32,7 +32,7 @@ def test_adding_a_job_echoes_meaning_zone_assumptions_and_five_times(hermes: Her
     assert "9 is 09:00" in done.stdout
     assert done.stdout.count(" 09:00") >= 5
     assert "check-the-backups" in done.stdout
-    assert "hermes watch" in done.stderr
+    assert "hermes up" in done.stderr
 
 
 def test_the_seed_writes_it_like_this(hermes: Hermes) -> None:
@@ -143,6 +143,7 @@ def test_export_and_apply_are_a_circle(hermes: Hermes, tmp_path: Path) -> None:
     hermes("cron", "add", "every monday at 9 Europe/London", "look", "--limit", "5m")
     file = tmp_path / "jobs.yaml"
     assert hermes("cron", "export", "-o", str(file)).returncode == 0
+    assert ": 0.0" not in file.read_text()
     assert hermes("cron", "apply", str(file)).stdout == "nothing to change\n"
     text = file.read_text().replace("every 45 minutes", "every 50 minutes")
     file.write_text(text + "  new:\n    schedule: every day at 7\n    task: look again\n")

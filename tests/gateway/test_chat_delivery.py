@@ -302,3 +302,19 @@ def test_the_pace_holds_for_a_chat_for_a_minute_and_for_all() -> None:
     pace.note_sent("a", 2.0)
     assert pace.delay("a", 3.0) == 57.0
     assert pace.delay("a", 60.0) == 0.0
+
+
+async def test_a_file_that_is_too_large_or_gone_is_named_instead_of_sent(tmp_path: Path) -> None:
+    small, large = tmp_path / "small.txt", tmp_path / "large.bin"
+    small.write_text("few")
+    large.write_bytes(b"x" * 2_000)
+    journal, chat = InMemoryJournal(), ListedChannel()
+    files = (str(small), str(large), str(tmp_path / "gone.txt"))
+    await journal.append(queued(1, text="Here they are.", files=files))
+    limits = ChannelLimits(max_text=2_000, max_file_bytes=1_000, pace=UNPACED)
+    await deliver(journal, chat, folder=tmp_path / "outbox", limits=limits)
+    (sent,) = chat.sent
+    assert sent.files == (str(small),)
+    assert sent.text.startswith("Here they are.")
+    assert f"not sent: {large}: it has 2 KiB, chat takes 1 KiB" in sent.text
+    assert "gone.txt: No such file" in sent.text

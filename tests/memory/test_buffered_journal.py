@@ -333,13 +333,16 @@ async def test_the_past_is_refused_while_it_cannot_be_read_and_a_new_run_is_not(
     tmp_path: Path,
 ) -> None:
     home = tmp_path / "home"
+    async with SqliteJournal.open(home / "journal.db") as journal:
+        await journal.append(named("by an earlier process"))
     async with BufferedJournal.open(home / "journal.db") as journal:
-        await journal.append(named(1))
+        await journal.append(mine := named(2))
         shutil.rmtree(home)
         await journal.check()
         opened = IncidentOpened(run="i", incident="i", title="t", severity="P1")
         await journal.append(opened)
         assert [each.event async for each in journal.read(run="i")] == [opened]
+        assert [each.event async for each in journal.read(after=1, kinds=[mine.kind])] == [mine]
         with pytest.raises(StoreError, match="is gone"):
             [each async for each in journal.read(run="r")]
         with pytest.raises(StoreError, match="is gone"):

@@ -22,7 +22,7 @@ from hermes.environments.local import LocalEnvironment
 from hermes.sre.cause import CauseFixStep, CauseResult, FailingCase, ServiceNames
 from hermes.sre.checks import IndependentChecks, ProbeChecks
 from hermes.sre.commander import Commander, IncidentResult
-from hermes.sre.coordination import CauseClaims
+from hermes.sre.coordination import MAX_TURN_WAIT_S, CauseClaims
 from hermes.sre.probes.admission import mark_admitted
 from hermes.sre.probes.probe import Probe
 from hermes.sre.reports.report_data import read_incident_records
@@ -324,6 +324,43 @@ async def test_two_parts_of_one_file_are_not_reverted_side_by_side() -> None:
     assert order == ["first", "second"]
 
 
+async def test_the_experiments_of_incidents_take_turns_until_the_cause_is_reverted(
+    host: Host,
+) -> None:
+    """One outage opens several incidents: their copies would slow each other down."""
+    host.finder = finder = ScriptedFinder(PROVED)
+    first, second = await host.opened(), await host.opened("incident-2")
+    claims = CauseClaims()
+    async with host.ground() as ground, anyio.create_task_group() as group:
+        shared = replace(ground, claims=claims)
+        for case in (first, second):
+            group.start_soon(Commander(shared, case).run)
+    assert len(finder.cases) == 1, "the second one found nothing that fails"
+    assert host.ledger == ["revert"]
+    assert sorted(each.outcome for each in events(host, IncidentClosed)) == [
+        "recovered",
+        "resolved",
+    ]
+
+
+async def test_a_turn_ends_with_the_work_on_its_incident() -> None:
+    claims, order = CauseClaims(), list[str]()
+
+    async def second() -> None:
+        assert await claims.take_turn("second")
+        order.append("second")
+
+    with anyio.fail_after(MAX_TURN_WAIT_S / 2):
+        async with anyio.create_task_group() as group:
+            with claims.release_after("first"):
+                assert not await claims.take_turn("first")
+                group.start_soon(second)
+                await anyio.wait_all_tasks_blocked()
+                assert not await claims.take_turn("first"), "a later attempt of the same incident"
+                order.append("first")
+    assert order == ["first", "second"]
+
+
 class ObservedClaims(CauseClaims):
     """Tells when the first incident asks for its cause."""
 
@@ -352,3 +389,33 @@ async def test_a_cause_that_another_incident_has_reverted_is_not_reverted_again(
             finder.result = CauseResult(status="ruled-out", why="nothing has changed")
     assert len(finder.cases) == 2
     assert not events(host, ChangeBegan)
+
+
+class ObservedTurns(CauseClaims):
+    """Tells when the first incident asks for its turn."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.asked = anyio.Event()
+
+    async def take_turn(self, incident: str) -> bool:
+        if incident == "incident-1":
+            self.asked.set()
+        return await super().take_turn(incident)
+
+
+async def test_playbooks_look_again_after_the_turn_of_another_incident(host: Host) -> None:
+    """What began to fail meanwhile may need no experiment."""
+    late = host.folder / "well-late"
+    late.touch()
+    host.playbook("web", MEND, fixes="late")
+    host.finder = finder = ScriptedFinder(PROVED)
+    case, claims = await host.opened(), ObservedTurns()
+    async with host.ground() as ground, anyio.create_task_group() as group:
+        with claims.release_after("incident-2"):
+            await claims.take_turn("incident-2")
+            group.start_soon(Commander(replace(ground, claims=claims), case).run)
+            await claims.asked.wait()
+            late.unlink()
+    assert not finder.cases
+    assert host.ledger == ["web-1"]

@@ -1,4 +1,4 @@
-"""The rhythm of the watch: told once when something breaks, once when it is mended."""
+"""The rhythm of the watch: told once when something breaks, once when it is fixed."""
 
 from collections.abc import AsyncGenerator, Callable
 from contextlib import asynccontextmanager
@@ -313,6 +313,35 @@ async def test_a_silent_log_proves_no_recovery_while_its_service_fails(world: Wo
             world.flag.unlink()
             found = await world.until(4)
     assert {each.check for each in found if each.resolved} == {"flag", "log-shop"}
+
+
+async def test_a_service_that_answered_wrongly_and_gives_no_answer_then_is_told_once_more(
+    world: World,
+) -> None:
+    says = world.folder / "says"
+    says.write_text("status 502")
+    probe = Probe(
+        name="page",
+        kind="command",
+        what=f"cat {says} >&2; ! grep -q . {says}",
+        interval=0.3,
+        service="shop",
+    )
+    async with this_host(world.folder) as here:
+        patrol = world.patrol(probe, here=here)
+        async with watching(patrol):
+            await world.until(1)
+            says.write_text("nothing answers at 127.0.0.1:80")
+            await world.until(2)
+        again = world.patrol(probe, here=here)
+        async with watching(again):  # it is remembered, also by the next watch
+            await until(lambda: again.rounds >= 4)
+            assert len(await world.alerts()) == 2
+            says.write_text("")
+            found = await world.until(3)
+    first, worse, resolved = found
+    assert "502" in first.title and "nothing answers" in worse.title and resolved.resolved
+    assert first.fingerprint == worse.fingerprint == resolved.fingerprint
 
 
 def _state_of(patrol: ProbeScheduler, name: str) -> str:

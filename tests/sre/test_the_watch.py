@@ -24,6 +24,7 @@ from hermes.core.events.operations import WatchStarted
 from hermes.core.incident import IncidentDetails
 from hermes.memory.journal.buffered_journal import BufferedJournal
 from hermes.memory.journal.in_memory import InMemoryJournal
+from hermes.memory.journal.sqlite_journal import SqliteJournal
 from hermes.memory.journal.verification import verify
 from hermes.sre.commander import Commander
 from hermes.sre.context import IncidentContext
@@ -31,7 +32,7 @@ from hermes.sre.coordination import WorkWithdrawal
 from hermes.sre.settings import GroupSettings, TriageSettings
 from hermes.sre.triage.triage import Triage
 from hermes.sre.watch import JOURNAL_UNWRITABLE, TICK_S, IncidentWatch
-from small_disk import fill, small_disk
+from small_disk import fill, read_only, small_disk
 
 pytestmark = pytest.mark.anyio
 MEND = ("touch well-web", "rm -f well-web")
@@ -98,7 +99,7 @@ def closed(events: list[object]) -> list[IncidentClosed]:
     return [event for event in events if isinstance(event, IncidentClosed)]
 
 
-async def test_an_alert_becomes_an_incident_and_is_mended(host: Host) -> None:
+async def test_an_alert_becomes_an_incident_and_is_fixed(host: Host) -> None:
     host.playbook("web", MEND)
     async with watched(host) as bus:
         await raised(bus, "web")
@@ -309,9 +310,9 @@ def recoveries(events: list[object]) -> list[IncidentRecovered]:
     return [event for event in events if isinstance(event, IncidentRecovered)]
 
 
-async def heard(bus: Bus, wanted: Callable[[object], bool]) -> None:
+async def heard(bus: Bus, wanted: Callable[[object], bool], after: int = 0) -> None:
     with anyio.fail_after(120):
-        async for recorded in bus.follow():
+        async for recorded in bus.follow(after=after):
             if wanted(recorded.event):
                 return
 
@@ -335,9 +336,7 @@ async def test_a_change_waits_until_it_can_be_recorded_and_is_made_then(tmp_path
                 )
                 await group.start(watch.run)
                 await raised(ground.bus, "web")
-                await heard(
-                    ground.bus, lambda event: getattr(event, "detail", "") == JOURNAL_UNWRITABLE
-                )
+                await heard(ground.bus, waits_for_journal)
                 assert host.ledger == []
                 ballast.unlink()
                 assert await journal.retry_write()
@@ -346,3 +345,43 @@ async def test_a_change_waits_until_it_can_be_recorded_and_is_made_then(tmp_path
             assert host.ledger == ["web-1"]
             assert host.well()
         assert verify(disk / "journal.db").problems == ()
+
+
+async def test_a_recovery_is_reported_while_what_was_asked_before_cannot_be_read(
+    tmp_path: Path,
+) -> None:
+    folder, path = tmp_path / "host", tmp_path / "disk" / "journal.db"
+    folder.mkdir()
+    with small_disk(tmp_path / "disk", size="12m") as disk:
+        async with SqliteJournal.open(path) as earlier:
+            await raised(Bus(earlier), "other", run="drill")
+        async with BufferedJournal.open(path) as journal:
+            host = Host(folder, journal=journal)
+            async with host.ground() as ground, anyio.create_task_group() as group:
+                watch = IncidentWatch(
+                    ground.bus,
+                    Triage(QUICK),
+                    CommanderOf(ground),
+                    until_writable=journal.wait_until_writable,
+                )
+                await group.start(watch.run)
+                with read_only(disk):
+                    await journal.check()
+                    after = await journal.last()
+                    await raised(ground.bus, "web")
+                    await heard(ground.bus, waits_for_journal, after)
+                    await raised(ground.bus, "web", resolved=True)
+                    await heard(ground.bus, is_recovery, after)
+                assert await journal.retry_write()
+                await raised(ground.bus, "mail")
+                await heard(ground.bus, lambda event: getattr(event, "title", "") == "mail is down")
+                group.cancel_scope.cancel()
+        assert verify(path).problems == ()
+
+
+def waits_for_journal(event: object) -> bool:
+    return getattr(event, "detail", "") == JOURNAL_UNWRITABLE
+
+
+def is_recovery(event: object) -> bool:
+    return isinstance(event, IncidentRecovered)

@@ -8,6 +8,7 @@ from hermes.core.events.incidents import (
     IncidentGraded,
     IncidentOpened,
     IncidentRecovered,
+    PhaseEntered,
 )
 
 CPU = {"host": "h", "kind": "cpu"}
@@ -50,6 +51,20 @@ def test_a_full_disk_still_takes_the_services_that_it_stops() -> None:
     world.hear("n", "nginx: nothing answers at 127.0.0.1:80", **PORT)
     world.wait(2)
     assert world.holding("n") == [disk.incident]
+
+
+def test_a_disk_that_joins_a_service_does_not_bring_other_services_with_it() -> None:
+    world = World()
+    shop = world.open("s", "shop: nothing answers at 127.0.0.1:8000", **SHOP)
+    world.hear("d", "h: 100 percent of /data are in use", host="h", kind="disk")
+    world.wait(2)
+    assert world.holding("d") == [shop.incident]
+    phase = PhaseEntered(run=shop.run, at=world.now, incident=shop.incident, phase="reflex")
+    world.write(phase)
+    world.pump()
+    nginx = world.open("n", "nginx: nothing answers at 127.0.0.1:80", **PORT)
+    assert (nginx.service, world.holding("n")) == ("nginx", [nginx.incident])
+    assert services(world) == ["shop", "nginx"], "nobody works on nginx in the incident of shop"
 
 
 @pytest.mark.parametrize("title", ["nginx: 127.0.0.1:443 shows no certificate", "no answer in 5 s"])
@@ -100,8 +115,8 @@ def test_a_service_that_answered_wrongly_and_then_hangs_is_told_once_more(crash:
     for number in range(3):
         world.hear(f"hang-{number}", "nginx: no answer within 5 s", **HTTP)
     world.wait(2)
-    told = [each for each in titles_told(world) if "ALSO FAILING" in each]
-    assert told == ["🚨 P1 ALSO FAILING: nginx: no answer within 5 s"]
+    told = [each for each in titles_told(world) if "no answer within 5 s" in each]
+    assert told == ["🚨 P1 INCIDENT REOPENED: nginx: no answer within 5 s"]
     assert services(world) == ["nginx"]
     assert not world.incidents()[nginx.incident].parts, "it is no other service"
 

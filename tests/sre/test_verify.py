@@ -405,3 +405,41 @@ async def test_a_revert_stays_if_the_checks_pass_that_a_copy_has_explained(
         baseline = await take_baseline(work)
         verified = await verify(work, baseline, 1, concerns="web", rehearsal=rehearsal)
     assert (verified.ok, verified.helped) == (False, helped)
+
+
+@pytest.mark.parametrize(
+    ("cache", "before", "helped"),
+    [(CACHE, "port-80", True), (CACHE, "http-80", False), (CACHE_FINE, "port-80", False)],
+)
+async def test_a_service_that_answers_again_is_not_stopped_because_of_another_outage(
+    scripted: Scripted, cache: CheckResult, before: str, helped: bool
+) -> None:
+    """It runs again and fails because of what it needs, which began to fail before its start."""
+    silent = of("web", failed("port-80")) if before == "port-80" else of("web", passed("port-80"))
+    first = [DOWN, silent]
+    scripted.looks = [
+        [*first, CACHE_FINE],
+        [*first, cache],
+        [DOWN, of("web", passed("port-80")), cache],
+    ]
+    case = await scripted.opened()
+    async with scripted.ground() as ground:
+        work = IncidentWork(ground, case)
+        baseline = await add_later_failures(work, await take_baseline(work))
+        verified = await verify(work, baseline, 1, concerns="web")
+    assert (verified.ok, verified.helped) == (False, helped)
+
+
+async def test_what_failed_before_an_escalation_does_not_undo_the_fix_of_a_new_failure(
+    scripted: Scripted,
+) -> None:
+    port = of("web", failed("port-80"))
+    scripted.looks = [[DOWN, port], [DOWN, of("web", passed("port-80"))]]
+    case = await scripted.opened()
+    async with scripted.ground() as ground:
+        work = IncidentWork(ground, case)
+        baseline = await take_baseline(work)
+        plain = await verify(work, baseline, 1, concerns="web")
+        older = replace(baseline, older=frozenset({"http-80"}))
+        verified = await verify(work, older, 1, concerns="web")
+    assert (plain.helped, verified.ok, verified.helped) == (False, False, True)

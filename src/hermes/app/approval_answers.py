@@ -130,10 +130,8 @@ def _refusal(
     if why := question.tally.objection(person, approved=approved):
         return "denied", why
     if approved and person in question.tally.yes:
-        return (
-            "denied",
-            f"{person} has already approved it; {request.count} different people must",
-        )
+        rest = f"; {request.count} different people must" if request.count > 1 else ""
+        return "denied", f"{person} has already approved it{rest}"
     if verb == "always" and (why := why_not_always(request)):
         return "denied", f"not permanently: {why}"
     return "", ""

@@ -153,6 +153,10 @@ class Incident(Value, kw_only=True, frozen=True):
     """The last attempt whose changes helped, according to the checks."""
     failing: frozenset[str] | None = None
     """Checks that failed before anything was changed; None before the first check."""
+    failed_before: frozenset[str] = frozenset()
+    """Checks that failed in the work on it before it was opened again: an older problem."""
+    changes_before: int = 0
+    """The number of its changes when it was opened again."""
     weak: frozenset[str] = frozenset()
     """Those of them that pass after any restart or edit, whatever the cause: no evidence."""
     declined: frozenset[str] = frozenset()
@@ -179,6 +183,11 @@ class Incident(Value, kw_only=True, frozen=True):
             for change in self.changes
             if change.attempt > self.kept_attempt and change.undone != "yes"
         )
+
+    @property
+    def recent_changes(self) -> tuple[IncidentChange, ...]:
+        """Changes since it was opened, or opened again."""
+        return self.changes[self.changes_before :]
 
     @property
     def unresolved(self) -> bool:
@@ -361,9 +370,19 @@ def _after_status_event(incident: Incident, event: object) -> Incident:
             again = replace(again, verified=None, recovered=None, diagnosis=None, weak=frozenset())
             again = replace(again, assessed=None, declined=frozenset())
             again = replace(again, acknowledged=False, changed=False)
+            again = replace(again, changes_before=len(incident.changes))
+            again = replace(again, failed_before=incident.failing or incident.failed_before)
+            again = replace(again, details=_details_after(incident.details, event))
             return replace(again, report="", report_path="")
         case _:
             return incident
+
+
+def _details_after(details: IncidentDetails, event: IncidentReopened) -> IncidentDetails:
+    if not event.title or event.title == details.title:
+        return details
+    first = details.first_title or details.title
+    return replace(details, title=event.title, first_title=first, text=event.text)
 
 
 def _with_joined_alerts(incident: Incident, event: AlertsJoined) -> Incident:

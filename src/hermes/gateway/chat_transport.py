@@ -33,6 +33,7 @@ from hermes.gateway.markdown import (
     text_length,
 )
 from hermes.gateway.transports import DeliveryReceipt, LanePace, TransportRequest
+from hermes.plumbing.units import format_size
 
 MAX_PIECES = 5
 """A longer text is sent as a file, its beginning as a message."""
@@ -91,8 +92,11 @@ class ChatTransport:
     def _messages(self, request: TransportRequest, to: Address) -> list[OutgoingMessage]:
         """The text in pieces; the last one has the buttons."""
         notice, text = request.notice, notification_text(request.notice, request.repeated)
+        files, refused = self._sendable_files(notice.files)
+        if refused:
+            text = join_texts([text, plain_text("\n".join(refused))], "\n\n")
         pieces = split_text(text, self._limits.max_text, self._size) or [plain_text("…")]
-        files, buttons = list(notice.files), self._buttons(notice.buttons)
+        buttons = self._buttons(notice.buttons)
         if notice.approval and len(pieces) > 1:
             buttons = _without_consent(buttons)
             text = join_texts([text, plain_text(NOT_WHOLE_TEXT)], "\n\n")
@@ -114,6 +118,24 @@ class ChatTransport:
             )
             for number, piece in enumerate(pieces)
         ]
+
+    def _sendable_files(self, names: Sequence[str]) -> tuple[list[str], list[str]]:
+        """The files that can be sent, and a line about each of the others: a platform would refuse
+        them only after the upload, and the words with them."""
+        files, refused = list[str](), list[str]()
+        for name in names:
+            try:
+                size = Path(name).stat().st_size
+            except OSError as error:
+                refused.append(f"(not sent: {name}: {error.strerror or type(error).__name__})")
+                continue
+            if size <= self._limits.max_file_bytes:
+                files.append(name)
+            else:
+                most = format_size(self._limits.max_file_bytes)
+                why = f"it has {format_size(size)}, {self.name} takes {most}"
+                refused.append(f"(not sent: {name}: {why}; it stays on the machine of Hermes)")
+        return files, refused
 
     def _size(self, piece: StyledText) -> int:
         return text_length(render_text(piece, self._limits.format), self._limits.unit)

@@ -59,9 +59,12 @@ class Inbox:
             return InboxDecision("ignored", reason="not for us")
         if not self.knows(message.address.channel, message.sender):
             self.unknown_messages += 1
-            tell = message.direct and self._may_tell(
-                "unknown", message.sender, now, UNKNOWN_SENDER_INTERVAL_S
-            )
+            if message.pressed:
+                tell = not self._is_flood(message.sender, now)
+            else:
+                tell = message.direct and self._may_tell(
+                    "unknown", message.sender, now, UNKNOWN_SENDER_INTERVAL_S
+                )
             return InboxDecision("unknown", tell, "neither allowed nor paired")
         if self._is_flood(message.sender, now):
             tell = self._may_tell("flood", message.sender, now, FLOOD_WINDOW_S)

@@ -31,6 +31,7 @@ class ChannelLimits(Value, kw_only=True, frozen=True):
     max_buttons: int = 0
     """Buttons of one message; 0: the platform has none."""
     max_file_bytes: int = 20 * 2**20
+    """A larger file is not sent; the message says so."""
     pace: SendingPace = SendingPace()
 
 

@@ -7,14 +7,37 @@ import anyio
 
 PART_OF_FILE = " (line"
 """Begins the end of the label of a cause that is only a part of a file."""
+MAX_TURN_WAIT_S = 180.0
 
 
 class CauseClaims:
-    """Which incident reverts which cause. Two incidents may have the same one: the second waits for
-    the end of the first, so that they do not restart and undo against each other."""
+    """Which incident experiments, and which reverts which cause. Two incidents may have the same
+    cause: the second waits for the end of the first, so that they do not restart and undo against
+    each other."""
 
     def __init__(self) -> None:
         self._claims: dict[str, tuple[str, anyio.Event]] = {}
+        self._turn = ""
+        """The incident whose experiments run, or whose proved cause is about to be reverted."""
+        self._turn_ended = anyio.Event()
+
+    async def take_turn(self, incident: str) -> bool:
+        """Wait until no other incident experiments: an outage of one service fails others with it,
+        and the copies of all their incidents would slow each other down. Returns whether it had to
+        wait; after a while it does not wait any longer."""
+        waited = False
+        with anyio.move_on_after(MAX_TURN_WAIT_S):
+            while self._turn not in ("", incident):
+                waited = True
+                await self._turn_ended.wait()
+            if self._turn != incident:  # others wait for the event of a turn that goes on
+                self._turn, self._turn_ended = incident, anyio.Event()
+        return waited
+
+    def end_turn(self, incident: str) -> None:
+        if self._turn == incident:
+            self._turn = ""
+            self._turn_ended.set()
 
     async def claim(self, incident: str, causes: Sequence[str]) -> bool:
         """Whether it had to wait for another incident. Two parts of one file are one claim: the
@@ -28,6 +51,7 @@ class CauseClaims:
             if owner != incident and ended is not None
         ]:
             waited = True
+            self.end_turn(incident)  # the other one may need it before its work ends
             await others[0].wait()
         ended = anyio.Event()
         self._claims |= {cause: (incident, ended) for cause in causes}
@@ -39,6 +63,7 @@ class CauseClaims:
         try:
             yield
         finally:
+            self.end_turn(incident)
             for cause, (owner, ended) in list(self._claims.items()):
                 if owner == incident:
                     del self._claims[cause]

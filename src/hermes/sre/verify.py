@@ -55,6 +55,9 @@ class Baseline:
     later: frozenset[str] = frozenset()
     """Checks of services that were fine at first and began to fail before anything was changed:
     another problem, so their results say nothing about the fix."""
+    older: frozenset[str] = frozenset()
+    """Checks that failed already when the incident was escalated, before it was opened again: that
+    they still fail says nothing about the fix of the new failure."""
     samples: Mapping[str, tuple[int, int]] = field(default_factory=dict)
     """How often each check failed, and how often it was run."""
     proposed: tuple[PlaybookCheck, ...] = ()
@@ -328,8 +331,12 @@ def _verification_result(
     # A copy has shown which checks the fix is about: they may be of another service.
     about = "" if explained else component
     own = _own_checks(baseline, results, about) | (baseline.evidence & set(explained))
-    still = any(check_concerns(each, about) or each.check in own for each in bad)
-    helped = bool(own & set(evidence)) and not still and not worse and not why_not
+    new = [each for each in bad if each.check not in baseline.older]
+    still = any(check_concerns(each, about) or each.check in own for each in new)
+    # Another outage has begun before the change: what still fails here may be because of that.
+    better = any(each.check in evidence and check_concerns(each, about) for each in results)
+    disturbed = better and bool(baseline.later) and not explained
+    helped = bool(own & set(evidence)) and (not still or disturbed) and not worse and not why_not
     problems = [f"{each.check}: {each.detail}" for each in bad[:5]]
     problems += [f"{name}: it could not be asked again" for name in sorted(lost)]
     if not problems and not why_not:

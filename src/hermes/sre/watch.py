@@ -146,7 +146,9 @@ class IncidentWatch:
             apply_incident_event(self._known, recorded)
             if isinstance(event, IncidentOpened | IncidentReopened):
                 known = self._known.get(event.incident)
-                if known is not None and _needs_work(known):
+                if event.incident in self._working:
+                    group.start_soon(self._start_after_end, group, event.incident)
+                elif known is not None and _needs_work(known):
                     self._start_work(group, known.details)
             elif isinstance(event, IncidentClosed) and event.by:
                 self._stop_work(event.incident)
@@ -177,17 +179,37 @@ class IncidentWatch:
 
     async def _recover(self, event: IncidentRecovered, work: WorkInProgress) -> None:
         await work.ended.wait()
+        try:
+            withdrawals = await self._withdraw_approvals(event.run)
+        except StoreError:
+            if self._until_writable is None:
+                raise
+            await self._bus.publish(event)  # a recovery is not reported later for that
+            await self._until_writable()
+            await self._bus.publish(*await self._withdraw_approvals(event.run))
+        else:
+            await self._bus.publish(*withdrawals, event)
+
+    async def _withdraw_approvals(self, run: str) -> Sequence[Event]:
+        """The ends of all questions of this run that nobody has answered. Raises `StoreError`."""
         withdrawals: dict[str, Event] = {}
         async for recorded in self._bus.journal.read(kinds=APPROVAL_KINDS):
             each = recorded.event
             if isinstance(each, ApprovalRequested | ActionAnnounced):
-                if each.approval and each.run.partition("/")[0] == event.run:
+                if each.approval and each.run.partition("/")[0] == run:
                     withdrawals[each.approval] = ApprovalSettled(
                         run=each.run, approval=each.approval, outcome="withdrawn", note=PROBLEM_OVER
                     )
             elif isinstance(each, ApprovalSettled):
                 withdrawals.pop(each.approval, None)
-        await self._bus.publish(*withdrawals.values(), event)
+        return list(withdrawals.values())
+
+    async def _start_after_end(self, group: TaskGroup, incident: str) -> None:
+        """Start the work on a reopened incident whose earlier work has published its end and not
+        returned yet."""
+        await self._working[incident].ended.wait()
+        if _needs_work(self._known[incident]):
+            self._start_work(group, self._known[incident].details)
 
     def _start_work(self, group: TaskGroup, details: IncidentDetails) -> None:
         if details.incident not in self._working:

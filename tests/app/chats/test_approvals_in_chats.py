@@ -7,6 +7,8 @@ import pytest
 from chat_setup import (
     ALICE,
     BOB,
+    GROUP,
+    MALLORY,
     ChatGateway,
     chat_settings,
     open_gateway,
@@ -15,8 +17,10 @@ from chat_setup import (
     said_in_group,
     says,
 )
+from msgspec.structs import replace
 
-from hermes.core.channels import OutgoingMessage
+from hermes.app.chats.service import UNKNOWN_PRESS_TEXT
+from hermes.core.channels import Address, OutgoingMessage
 from hermes.core.messages import AttachedText
 
 pytestmark = pytest.mark.anyio
@@ -52,6 +56,9 @@ def settings(tmp_path: Path) -> Any:
 async def test_a_press_of_a_named_person_lets_the_command_run(tmp_path: Path) -> None:
     async with open_gateway(settings(tmp_path)) as gateway:
         _, question = await ask(gateway)
+        gateway.channel.receive(said("/status"))
+        status = gateway.channel.shown[await gateway.channel.wait_for("Session run-")].text
+        assert "waits for an answer: $UNKNOWN true" in status
         gateway.channel.receive(press(question, "once"))
         await gateway.channel.wait_for("that is it")
         (answered,) = await gateway.events("approval.answered")
@@ -132,3 +139,19 @@ async def test_another_person_does_not_answer_a_question_of_the_agent_in_words(
         turns = [event.by for event in await gateway.events("turn.started")]
     assert "the first" in finished.result.content
     assert turns == ["telegram:1", "telegram:2"]
+
+
+async def test_a_press_of_a_stranger_in_a_group_is_refused_to_them_alone(tmp_path: Path) -> None:
+    async with open_gateway(settings(tmp_path)) as gateway:
+        _, question = await ask(gateway)
+        before = list(gateway.channel.sent)
+        group = Address("telegram", GROUP)
+        pressed = replace(press(question, "once", MALLORY), address=group, direct=False)
+        gateway.channel.receive(pressed)
+        await gateway.channel.until(lambda: bool(gateway.channel.press_answers))
+        assert gateway.channel.press_answers == [("press-666", UNKNOWN_PRESS_TEXT)]
+        assert not await gateway.events("approval.answered")
+        assert [each for each in gateway.channel.sent if each.to == group] == []
+        assert len(gateway.channel.sent) <= len(before) + 1  # the running tools
+        gateway.channel.receive(press(question, "deny"))
+        await gateway.channel.wait_for("that is it")

@@ -9,9 +9,12 @@ import anyio
 import pytest
 from chat_setup import chat_settings, open_gateway, runs, said, said_in_group, says
 
+from hermes.app.chats.progress import TurnDisplay
+from hermes.core.bus import Bus
 from hermes.core.channels import Address
 from hermes.core.events import Event
 from hermes.core.events.chats import message_key
+from hermes.memory.journal.in_memory import InMemoryJournal
 from hermes.memory.store import open_journal
 from hermes.testing.chats import MemoryChannel
 
@@ -186,3 +189,23 @@ async def test_working_turns_have_one_time_to_end_not_two_in_a_row(tmp_path: Pat
         with anyio.fail_after(60):  # the end of `open_gateway` finishes it once more
             await gateway.service.finish()
         assert not await gateway.events("turn.ended")
+
+
+async def test_a_turn_that_is_resumed_before_the_channel_is_connected_shows_typing() -> None:
+    connected: dict[str, MemoryChannel] = {}
+    channel = MemoryChannel()
+    display = TurnDisplay(
+        lambda: connected.get("telegram"),
+        Address("telegram", "1"),
+        Bus(InMemoryJournal()),
+        "run-1",
+        mode="off",
+        interval_s=1.0,
+    )
+    async with anyio.create_task_group() as group:
+        group.start_soon(display.run)
+        await anyio.wait_all_tasks_blocked()
+        connected["telegram"] = channel
+        await channel.until(lambda: bool(channel.typing))
+        group.cancel_scope.cancel()
+    assert channel.typing == [Address("telegram", "1")]

@@ -77,10 +77,16 @@ def test_a_killed_writer_loses_nothing_it_acknowledged(database: str) -> None:
     assert verdict | expected == verdict, verdict
 
 
+class NotifiedPostgresJournal(PostgresJournal):
+    """Polls once an hour: only a notification tells it of a commit in another process."""
+
+    async def wait_for_event_after(self, after: int, timeout_s: float) -> bool:
+        return await super().wait_for_event_after(after, 3600.0)
+
+
 @pytest.mark.anyio
 async def test_two_processes_follow_each_other_live(database: str) -> None:
-    waits: list[float] = []
-    async with PostgresJournal.open(database) as journal:
+    async with NotifiedPostgresJournal.open(database) as journal:
         bus = Bus(journal)
         with anyio.fail_after(120):
             async with await anyio.open_process(
@@ -88,16 +94,12 @@ async def test_two_processes_follow_each_other_live(database: str) -> None:
             ) as other:
                 answers = bus.follow(run="pong")
                 for title in [*map(str, range(20)), "end"]:
-                    asked = anyio.current_time()
                     await bus.publish(RunRenamed(run="ping", title=title))
                     answer = await anext(answers)
                     assert isinstance(answer.event, RunRenamed)
                     assert answer.event.title == title
-                    waits.append(anyio.current_time() - asked)
                 await other.wait()
     assert other.returncode == 0
-    # Looking again every few seconds would make most of these last far longer.
-    assert sorted(waits)[len(waits) // 2] < 0.3
 
 
 @pytest.mark.anyio

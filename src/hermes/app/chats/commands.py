@@ -123,11 +123,21 @@ async def _status(call: CommandCall) -> str:
     lines = [f"Session {call.state.run}: {'working' if working else 'idle'}."]
     if worker is not None and worker.waiting:
         lines.append(f"{worker.waiting} messages wait.")
+    lines += await _open_questions(call.host.application, call.state.run)
     processes = call.host.application.agent_dependencies.processes
     for process in processes.list(call.state.run) if processes is not None else ():
         if process.status == "running":
             lines.append(f"⚙️ {process.id}: {process.command[:80]}")
     return "\n".join(lines)
+
+
+async def _open_questions(application: Application, run: str) -> list[str]:
+    """A line for each question of the session that waits for a person."""
+    from hermes.app.views import view_approvals
+
+    asked = await view_approvals(application.loaded, application.journal)
+    own = [each for each in asked if str(each["run"]).partition("/")[0] == run]
+    return [f"❓ {each['id']} waits for an answer: {str(each['action'])[:80]}" for each in own]
 
 
 async def _approve(call: CommandCall) -> str:

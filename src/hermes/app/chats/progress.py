@@ -3,7 +3,7 @@
 None of this is kept or repeated. The answer is a message of its own.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
 from typing import Any, Literal
 
@@ -23,6 +23,7 @@ MAX_PROGRESS_LINES = 8
 MAX_LINE_CHARS = 100
 SEND_TIMEOUT_S = 10.0
 _MIN_TYPING_INTERVAL_S = 1.0
+_CONNECTION_CHECK_S = 0.2
 _ICONS = {
     "terminal": "💻",
     "process": "⚙️",
@@ -58,11 +59,15 @@ def _shown_arguments(arguments: Mapping[str, Any]) -> Iterator[str]:
 
 
 class TurnDisplay:
-    """Shown while `run` is running; the progress message is removed at the end."""
+    """Shown while `run` is running; the progress message is removed at the end.
+
+    `find_channel` gives None while the channel is not connected, as for a turn that is resumed at
+    the start.
+    """
 
     def __init__(
         self,
-        channel: Channel | None,
+        find_channel: Callable[[], Channel | None],
         to: Address,
         bus: Bus,
         run: str,
@@ -70,7 +75,7 @@ class TurnDisplay:
         mode: ToolProgressMode,
         interval_s: float,
     ) -> None:
-        self._channel, self._to, self._bus, self._run = channel, to, bus, run
+        self._find_channel, self._to, self._bus, self._run = find_channel, to, bus, run
         self._mode, self._interval_s = mode, interval_s
         self._lines: list[str] = []
         self._calls = 0
@@ -82,20 +87,23 @@ class TurnDisplay:
         try:
             async with anyio.create_task_group() as group:
                 group.start_soon(self._show_typing)
-                if self._mode != "off" and isinstance(self._channel, EditsMessages):
+                channel = self._find_channel()
+                if self._mode != "off" and (channel is None or isinstance(channel, EditsMessages)):
                     group.start_soon(self._follow_tools)
         finally:
             with anyio.CancelScope(shield=True), anyio.move_on_after(SEND_TIMEOUT_S):
                 await self._remove()
 
     async def _show_typing(self) -> None:
-        channel = self._channel
-        if not isinstance(channel, ShowsTyping):
-            return
         while True:
-            with suppress(HermesError), anyio.move_on_after(SEND_TIMEOUT_S):
-                await channel.show_typing(self._to)
-            await anyio.sleep(max(channel.typing_interval_s, _MIN_TYPING_INTERVAL_S))
+            channel, pause_s = self._find_channel(), _CONNECTION_CHECK_S
+            if isinstance(channel, ShowsTyping):
+                with suppress(HermesError), anyio.move_on_after(SEND_TIMEOUT_S):
+                    await channel.show_typing(self._to)
+                pause_s = max(channel.typing_interval_s, _MIN_TYPING_INTERVAL_S)
+            elif channel is not None:
+                return
+            await anyio.sleep(pause_s)
 
     async def _follow_tools(self) -> None:
         async with anyio.create_task_group() as group:
@@ -128,7 +136,7 @@ class TurnDisplay:
         return "\n".join([*more, *self._lines])
 
     async def _show(self, text: str) -> None:
-        channel = self._channel
+        channel = self._find_channel()
         if channel is None or not isinstance(channel, EditsMessages):
             return
         message = OutgoingMessage(key=new_id("progress"), to=self._to, text=text)
@@ -139,6 +147,7 @@ class TurnDisplay:
         self._shown = text
 
     async def _remove(self) -> None:
-        if self._reference and isinstance(self._channel, EditsMessages):
+        channel = self._find_channel()
+        if self._reference and isinstance(channel, EditsMessages):
             with suppress(HermesError):
-                await self._channel.delete(self._to, self._reference)
+                await channel.delete(self._to, self._reference)

@@ -56,6 +56,7 @@ UNKNOWN_TEXT = (
     "I do not know you yet ({who}). Somebody with a shell on my machine can let you in: "
     "hermes people add NAME {who}"
 )
+UNKNOWN_PRESS_TEXT = "I do not know you, so your press does not count."
 OfferPairing = Callable[[InboundMessage], Awaitable[str]]
 """How an unknown person can be let in, as a text for them."""
 
@@ -194,6 +195,11 @@ class ChatService:
         channel = self._context.channels.get(message.address.channel)
         if not decision.tell or channel is None:
             return
+        if message.press and isinstance(channel, AnswersPresses):
+            # Others must not wait for the answer to a stranger; and the pressed chat hears nothing.
+            assert self._group is not None
+            self._group.start_soon(self._refuse_press, channel, message.press, decision)
+            return
         if decision.verdict == "flood":
             text = FLOOD_TEXT.format(count=self._context.settings.max_messages_per_minute)
         else:
@@ -203,6 +209,15 @@ class ChatService:
                 await channel.send(
                     OutgoingMessage(key=new_id("note"), to=message.address, text=text)
                 )
+
+    async def _refuse_press(
+        self, channel: AnswersPresses, press: str, decision: InboxDecision
+    ) -> None:
+        """The person learns it, and nobody else: without an answer their client goes on waiting."""
+        flood = FLOOD_TEXT.format(count=self._context.settings.max_messages_per_minute)
+        with suppress(HermesError):
+            text = flood if decision.verdict == "flood" else UNKNOWN_PRESS_TEXT
+            await channel.answer_press(press, text)
 
     async def _assign(
         self, channel: Channel, message: InboundMessage, people: People

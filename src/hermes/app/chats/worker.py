@@ -414,7 +414,7 @@ class SessionWorker:
         to = Address.parse(self.to)
         application = self._context.application
         return TurnDisplay(
-            self._context.channels.get(to.channel),
+            lambda: self._context.channels.get(to.channel),
             to,
             application.bus,
             self.run_id,

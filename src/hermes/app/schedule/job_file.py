@@ -21,12 +21,18 @@ def write_jobs(specs: list[JobSpec]) -> str:
     """Only what differs from the defaults, and the schedule in the words of its author."""
     jobs = {}
     for spec in sorted(specs, key=lambda each: each.name):
-        entry: dict[str, Any] = msgspec.to_builtins(spec)
+        entry = _without_defaults(msgspec.to_builtins(spec))
         del entry["name"]
         entry["schedule"] = _schedule_text(spec.schedule)
         entry["zone"] = spec.schedule.zone
         jobs[spec.name] = entry
     return _HEAD + dump_yaml({"jobs": jobs})
+
+
+def _without_defaults(values: dict[str, Any]) -> dict[str, Any]:
+    """The encoder leaves out every default but a fraction; 0 would read as a limit of nothing."""
+    plain = {k: _without_defaults(v) if isinstance(v, dict) else v for k, v in values.items()}
+    return {key: value for key, value in plain.items() if value not in (0, {})}
 
 
 def _schedule_text(schedule: JobSchedule) -> str:

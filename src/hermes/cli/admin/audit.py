@@ -239,9 +239,8 @@ def _audit_row(entry: AuditedAction) -> tuple[object, ...]:
     action = clip(escape_invisible(f"{entry.tool}: {entry.what}"), 60)
     result = entry.result or ("running, or interrupted" if entry.started else "not run")
     when = entry.at.astimezone().strftime("%Y-%m-%d %H:%M:%S")
-    who = entry.origin or "?"
     people = "; ".join(entry.people)
-    return entry.seq, when, entry.run, who, action, entry.verdict, entry.rule, people, result
+    return entry.seq, when, entry.run, entry.who, action, entry.verdict, entry.rule, people, result
 
 
 @cli_command("""

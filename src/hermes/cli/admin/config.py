@@ -212,6 +212,7 @@ def _origin_text(row: object) -> str:
 @cli_command("""
 hermes config set agent.max_iterations 30
 hermes config set tools.toolsets file,terminal
+hermes config set TELEGRAM_HOME_CHANNEL -1001234567890
 hermes config set OPENROUTER_API_KEY               asks, without showing it
 pass show openrouter | hermes config set OPENROUTER_API_KEY -
 """)
@@ -226,6 +227,9 @@ def set_(key: str, value: str | None) -> None:
     from hermes.settings.edit import is_variable, key_path, set_value
     from hermes.settings.secrets import is_secret
 
+    name, equals, rest = key.partition("=")
+    if value is None and equals:
+        raise click.UsageError(f"key and value are two words: hermes config set {name} {rest}")
     if not is_variable(key):
         key_path(key, home_folder())  # report a wrong key before asking for a value
     if value is None and sys.stdin.isatty():
@@ -237,6 +241,10 @@ def set_(key: str, value: str | None) -> None:
     _refuse_unknown_engine(key, value)
     file = set_value(home_folder(), key, value)
     echo(f"{key} set in {file}")
+
+
+# Values may begin with a hyphen: ids of groups in Telegram are negative numbers.
+set_.context_settings["ignore_unknown_options"] = True
 
 
 @cli_command("hermes config unset display.color")

@@ -159,8 +159,9 @@ def approve(ctx: click.Context, channel: str, code: str, name: str, as_json: boo
         print_json({"channel": event.channel, "id": event.id, "name": event.name, "by": event.by})
         return
     shown = f' ("{event.shown}")' if event.shown else ""
-    also = f", who is {event.name}" if event.name else "; approvals need a name (--as NAME)"
-    echo(clean(f"{actor_name(event.channel, event.id)}{shown} may talk to Hermes{also}"))
+    also = f"is {event.name} and " if event.name else ""
+    more = "" if event.name else "; approvals need a name (--as NAME)"
+    echo(clean(f"{actor_name(event.channel, event.id)}{shown} {also}may talk to Hermes{more}"))
 
 
 @cli_command("hermes pairing revoke telegram 123456789")

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 EditResult = TypeVar("EditResult")
 UNSCHEDULED_NOTE = (
-    "no process runs the schedule now: `hermes watch` does, and `hermes service install` keeps it "
+    "no process runs the schedule now: `hermes up` does, and `hermes service install` keeps it "
     "running"
 )
 

@@ -112,9 +112,15 @@ class IncidentHint(BaseEvent, tag="incident.hint", kw_only=True, frozen=True):
 
 
 class IncidentReopened(BaseEvent, tag="incident.reopened", kw_only=True, frozen=True):
+    """By a person; or by triage, because its service fails in a way that nobody has worked on."""
+
     incident: str
     by: str
     reason: str = ""
+    title: str = ""
+    """What the incident is called from now on; empty where its title still fits."""
+    text: str = ""
+    """What the new alert says."""
 
 
 class PhaseEntered(BaseEvent, tag="incident.phase", kw_only=True, frozen=True):

@@ -146,7 +146,7 @@ class BufferedJournal(SelectsEvents):
             except _FATAL_ERRORS:
                 raise
             except StoreError as error:
-                memory = await self._records_in_memory(error, want)
+                memory = await self._records_in_memory(error, after, want)
         for recorded in memory:
             if recorded.seq > after and want.matches(recorded.event):
                 yield recorded
@@ -359,16 +359,24 @@ class BufferedJournal(SelectsEvents):
             yield recorded
 
     async def _records_in_memory(
-        self, error: StoreError, want: EventFilter
+        self, error: StoreError, after: int, want: EventFilter
     ) -> tuple[JournalRecord, ...]:
-        """For followers, and for runs that began in memory; earlier events are not available."""
+        """For followers, for runs that began in memory, and for readers that miss only events of
+        this process; earlier events are not available."""
         if self.outage is None:
             await self._handle_failure(error)
         run = want.run
-        complete = want.is_empty or (run is not None and self._held.holds_run_start(run))
-        if self._held.base_seq and not complete:
+        began_in_memory = run is not None and self._held.holds_run_start(run)
+        if not (want.is_empty or began_in_memory or self._remembers_all_since(after)):
             raise error
         return (*sorted(self._recent, key=lambda each: each.seq), *self._held.records)
+
+    def _remembers_all_since(self, after: int) -> bool:
+        """Whether memory has every event between this number and the outage."""
+        missing = range(after + 1, self._held.base_seq + 1)
+        if len(missing) > len(self._recent):
+            return False
+        return set(missing) <= {each.seq for each in self._recent}
 
     async def _wait_for_store_change(self, after: int, stirred: anyio.Event) -> bool:
         """False when something happened to the journal itself: check again."""

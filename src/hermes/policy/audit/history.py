@@ -40,6 +40,8 @@ class AuditedAction(Value, kw_only=True, frozen=True):
     run: str
     call: str
     origin: str = ""
+    actor: str = ""
+    """For whom: the name of a person, or `channel:id` for one who has none."""
     tool: str = ""
     what: str = ""
     verdict: str = ""
@@ -55,6 +57,12 @@ class AuditedAction(Value, kw_only=True, frozen=True):
     result: str = ""
     """ok, error or denied; empty while unknown."""
     seconds: float = 0.0
+
+    @property
+    def who(self) -> str:
+        """For whom and from where: `alice (chat)`."""
+        origin = self.origin or "?"
+        return f"{self.actor} ({origin})" if self.actor else origin
 
 
 class AuditFilter(Value, kw_only=True, frozen=True):
@@ -115,6 +123,7 @@ def _audited_action(call: RecordedCall, origin: str, people: tuple[str, ...]) ->
         run=call.run,
         call=call.id,
         origin=call.request.origin or origin,
+        actor=call.request.actor,
         tool=call.name,
         what=call.request.command or render_call(call.request.call),
         people=people,

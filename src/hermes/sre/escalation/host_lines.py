@@ -371,14 +371,15 @@ class _Change(Value, frozen=True):
 
 
 def change_lines(found: HostRows, service: str, began_at: datetime) -> Iterator[EscalationLine]:
-    """What concerns the service first, then what is nearest before the outage."""
+    """The last change of the service first, then what is nearest before the outage."""
     latest, now = began_at.timestamp() + CHANGE_DELAY_S, found.first("now")[0]
     changes = [each for each in map(_file_change, found.of("file")) if each is not None]
     before = [each for each in _without_parents(changes) if each.at <= latest]
     word = _service_word(service)
     own = [each for each in before if len(word) > 2 and word in each.path.lower()]
     others = [each for each in before if each not in own]
-    for group in [*_grouped(own)[:MAX_CHANGES], *_grouped(others)[:MAX_UNRELATED_CHANGES]]:
+    groups = [*_grouped(own)[:MAX_CHANGES], *_grouped(others)[:MAX_UNRELATED_CHANGES]]
+    for group in [*groups[:1], *sorted(groups[1:], key=lambda each: -each[0].at)]:
         yield line("change", _change_text(group, began_at.timestamp()), group[0].row)
     for row in found.of("package")[-MAX_UNRELATED_CHANGES:]:
         yield line("change", f"package: {row[0]}", row)
@@ -449,7 +450,8 @@ def _file_change(row: HostRow) -> _Change | None:
     if row[3].startswith("d") and content:
         return _Change(changed_at, _FOLDER_CHANGE, folder, name, "", row)
     if content:
-        return _Change(changed_at, _CONTENT_CHANGE, folder, name, f" (owner {row[2]})", row)
+        more = f" (owner {row[2]}{', empty now' if row[5] == '0' else ''})"
+        return _Change(changed_at, _CONTENT_CHANGE, folder, name, more, row)
     if row[4].startswith(ACCOUNT_FILES):
         return None  # only its metadata: mounts and backups change that
     what = "owner, mode or name changed:"

@@ -57,6 +57,7 @@ from hermes.sre.probes.probe import (
 )
 from hermes.sre.probes.probe_runner import KernelRefusal, ProbeResult, run_probes
 from hermes.sre.settings import ProbeSettings
+from hermes.sre.triage.severity import is_silent
 
 ENVIRONMENT_PROBE = Probe(name="place", kind="command", what="true", severity="P1")
 """Never run: it fails while the environment runs no commands."""
@@ -76,6 +77,10 @@ class _ScheduledProbe:
         self.failures = 0
         self.since: datetime | None = None
         self.alerted = False
+        self.silent_runs = 0
+        """How often in a row its service gave no answer."""
+        self.alerted_silent = False
+        """Whether the alert that fires says that its service gives no answer."""
         self.question = ""
         """The question of the alert that fires."""
         self.verdict: ProbeVerdict | None = None
@@ -204,6 +209,7 @@ class ProbeScheduler:
         for scheduled in alerting:
             if earlier := raised.pop(alert_fingerprint(scheduled.probe, self._environment), None):
                 scheduled.alerted, scheduled.since = True, earlier.since
+                scheduled.alerted_silent = is_silent(earlier)
                 scheduled.question = dict(earlier.labels).get(QUESTION_LABEL, "")
         ours = alert_fingerprint(ENVIRONMENT_PROBE, self._environment)
         gone = [
@@ -423,6 +429,7 @@ class ProbeScheduler:
                 return
             for scheduled, event in changes:
                 scheduled.alerted = not event.resolved
+                scheduled.alerted_silent = scheduled.alerted and is_silent(event)
                 scheduled.question = (
                     "" if event.resolved else dict(event.labels).get(QUESTION_LABEL, "")
                 )
@@ -436,7 +443,7 @@ class ProbeScheduler:
         if verdict.state == "unknown" or dropped:
             return None
         if verdict.state == "fine":
-            scheduled.failures, scheduled.since = 0, None
+            scheduled.failures, scheduled.silent_runs, scheduled.since = 0, 0, None
             if not scheduled.alerted:
                 return None
             return probe_alert(probe, self._environment, verdict.detail, resolved=True)
@@ -445,13 +452,19 @@ class ProbeScheduler:
         if scheduled.alerted and scheduled.question and not verdict.question:
             why = f"the reason of the question has ended; {verdict.detail}"
             return probe_alert(probe, self._environment, why, resolved=True)
-        if scheduled.alerted or PROVISIONAL_LABEL in probe.labels:
+        if PROVISIONAL_LABEL in probe.labels:
             return None
+        detail, question = verdict.detail, verdict.question
+        event = probe_alert(
+            probe, self._environment, detail, since=scheduled.since, question=question
+        )
+        scheduled.silent_runs = scheduled.silent_runs + runs if is_silent(event) else 0
+        if scheduled.alerted:
+            # It gave wrong answers and gives none now: that is worse, and may be another problem.
+            worse = scheduled.silent_runs >= probe.fails and not scheduled.alerted_silent
+            return event if worse and probe.service else None
         if scheduled.failures >= probe.fails:
-            detail, question = verdict.detail, verdict.question
-            return probe_alert(
-                probe, self._environment, detail, since=scheduled.since, question=question
-            )
+            return event
         if probe.kind not in SUSTAINED_KINDS and scheduled is not self._environment_state:
             scheduled.retry_at = anyio.current_time() + self._settings.confirm
             self._wake.set()

@@ -88,6 +88,7 @@ class AlertSeries:
     __slots__ = (
         "alarm",
         "alert",
+        "fine_for",
         "fingerprint",
         "fired_since_earlier_incident",
         "firing",
@@ -100,6 +101,7 @@ class AlertSeries:
         "muted_by",
         "number",
         "raised_at",
+        "silent_at",
         "since",
         "turned_at",
         "waiting",
@@ -115,6 +117,10 @@ class AlertSeries:
             False
         )
         self.withdrawn = False
+        self.fine_for: timedelta | None = None
+        """How long it was fine before it fired; None: it had never fired."""
+        self.silent_at: datetime | None = None
+        """Since when its service gives no answer; None while it answers."""
         self.incident = self.muted_by = ""
         self.last = self.since = self.raised_at = self.turned_at = at
         self.firings: deque[datetime] = deque(maxlen=max(2, times))
@@ -123,6 +129,8 @@ class AlertSeries:
     def apply(self, number: int, alert: AlertRaised, flap: FlapSettings) -> None:
         self.last = max(self.last, alert.at)
         self.end_flapping(alert.at, flap)
+        silent_at = self.silent_at
+        self.silent_at = None
         if alert.resolved:
             if self.firing:
                 self.turned_at = alert.at
@@ -138,6 +146,8 @@ class AlertSeries:
             alert_location(labels),
             alarm_name(labels, alert.title, alert.check),
         )
+        if self.silent:
+            self.silent_at = silent_at or alert.at
 
     def add_unanswered(self, number: int, at: datetime) -> None:
         if not self.waiting:
@@ -208,6 +218,7 @@ class AlertSeries:
         return f"it flaps: raised {len(self.firings)} times in {minutes} min"
 
     def _note_firing(self, at: datetime, flap: FlapSettings) -> None:
+        self.fine_for = at - self.turned_at if self.alert is not None else None
         self.raised_at = self.turned_at = at
         self.firings.append(at)
         often = len(self.firings) == self.firings.maxlen

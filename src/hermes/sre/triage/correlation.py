@@ -33,10 +33,13 @@ class AlertCorrelation:
     def find_incident(self, series: AlertSeries, now: datetime) -> tuple[IncidentState, str] | None:
         """The incident to join, and why."""
         self._refresh()
+        if escalated := self._same_problem(series):
+            return escalated, "the same problem, which was escalated"
         for key in self._keys(series):
             for incident in self._accepting(self._by_key.get(key, ()), now):
                 why = self._state.topology.related(series.location, incident.locations[key])
-                if why and incident.absorbs(series, key.startswith("service\n")):
+                close = key.startswith("service\n") or self._state.settings.group.by_host
+                if why and incident.absorbs(series, close):
                     return incident, f"{why}, within {self._state.settings.group.window:g} s"
         return self._same_alarm(series, now)
 
@@ -64,6 +67,19 @@ class AlertCorrelation:
         if service:
             for name in sorted(topology.dependencies_of(service) | topology.dependents_of(service)):
                 yield f"service\n{name}"
+
+    def _same_problem(self, series: AlertSeries) -> IncidentState | None:
+        """What people have in hand covers its service for as long as that fails."""
+        service = series.location.service
+        for id in self._by_key.get(f"service\n{service}", ()) if service else ():
+            incident = self._state.incidents.get(id)
+            if incident is None or incident.recorded.status != "escalated":
+                continue
+            if incident.service == service and incident.same_problem(series):
+                fails = (each.firing for each in self._state.members(incident))
+                if any(fails):
+                    return incident
+        return None
 
     def _same_alarm(self, series: AlertSeries, now: datetime) -> tuple[IncidentState, str] | None:
         """One alarm on many hosts is one incident; of many services only in a storm."""

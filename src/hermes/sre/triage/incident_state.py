@@ -1,6 +1,6 @@
 """The state of one incident in triage: its alerts, its impact, and what is not yet published."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from datetime import datetime, timedelta
 
 from hermes.core.events.incidents import (
@@ -33,6 +33,9 @@ MAX_LOCATIONS = 1_000
 """Locations by which an incident can be found."""
 MAX_PARTS = 10_000
 """Remembered names of parts of an incident; a notification cannot contain more."""
+REOPENED_BY = "hermes"
+MAX_REOPENINGS = 2
+"""How often triage opens one incident again."""
 LOG_KINDS = ("log", "answers")
 """Kinds of probes that see only the consequences of a failure."""
 LATE_PHASES: tuple[IncidentPhase, ...] = ("remediate", "verify", "undo", "document", "learn")
@@ -110,6 +113,8 @@ class IncidentState:
         self.problem = alert_problem(alert, self.alarm)
         self.warns_of_host = not self.location.service and alert_impact(alert).effect == "warning"
         """A warning about the host, such as its load: outages of services do not join it."""
+        self._reopened_at: set[datetime] = set()
+        """When triage opened it again."""
         self._opened_by_log = labels.get("kind", "") in LOG_KINDS
         self._outage: AlertSeries | None = None
         """The first alert of it that a service does not work."""
@@ -150,6 +155,9 @@ class IncidentState:
             return self.same_problem(series)
         if self.warns_of_host and not series.warns:
             return False
+        begun = self.recorded.phase is not None
+        if begun and self.service and series.location.service and not by_service:
+            return False  # a disk that joined is no reason for a third one to join
         return by_service or self.recorded.phase not in LATE_PHASES
 
     def same_problem(self, series: AlertSeries) -> bool:
@@ -166,6 +174,27 @@ class IncidentState:
     def was_worked_on(self, series: AlertSeries) -> bool:
         """Its check was among those that failed when the work began."""
         return series.check in (self.recorded.failing or ()) and series.alert is not None
+
+    def new_failure(
+        self, series: AlertSeries, members: Iterable[AlertSeries], calm: timedelta
+    ) -> str:
+        """Why an alert is about something that began after the escalation, so that nobody has
+        worked on it; empty when it is not. What a person has acknowledged is left to them."""
+        known, service = self.recorded, series.location.service
+        closed = known.closed if known.status == "escalated" else None
+        if closed is None or known.acknowledged or self.question or not service:
+            return ""
+        if series.flapping or len(self._reopened_at) >= MAX_REOPENINGS:
+            return ""
+        others = (each for each in members if each is not series and each.firing)
+        if any(each.silent and each.location.service == service for each in others):
+            return ""  # without an answer everything else of it fails as well
+        if series.silent_at is not None and series.silent_at > closed.at:
+            return "it gives no answer since it was escalated"
+        fine = series.raised_at - closed.at if series.fine_for is None else series.fine_for
+        if series.raised_at > closed.at and fine >= calm:
+            return f"it was fine for {fine.total_seconds():.0f} s since it was escalated"
+        return ""
 
     def new_part(self, series: AlertSeries) -> JoinedPart | None:
         """What this alert adds to what notifications have named; None when it adds nothing."""
@@ -261,6 +290,8 @@ class IncidentState:
                 self.leftovers_checked = True  # nothing of it fires
             case IncidentReopened():
                 self.quiet_since = None
+                if event.by == REOPENED_BY:
+                    self._reopened_at.add(event.at)  # an event may be applied twice
             case _:
                 pass
 

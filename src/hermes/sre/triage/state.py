@@ -193,6 +193,12 @@ class TriageState:
             # If it fires again, that is a new incident.
             self._remove_from_incident(incident, series)
 
+    def leave_incident(self, incident: IncidentState, series: AlertSeries, at: datetime) -> None:
+        """Take out an alert of another service that has a new problem."""
+        self._remove_from_incident(incident, series)
+        if not any(each.firing for each in self.members(incident)):
+            incident.quiet_since = incident.quiet_since or at
+
     def _remove_from_incident(self, incident: IncidentState, series: AlertSeries) -> None:
         incident.members.discard(series.fingerprint)
         series.incident = ""

@@ -15,6 +15,7 @@ from hermes.core.events.incidents import (
     AlertSuppressed,
     IncidentOpened,
     IncidentRecovered,
+    IncidentReopened,
 )
 from hermes.core.incident import ALERT_TEXT_FACT, QUESTION_LABEL, WATCH_RUN
 from hermes.core.protocols import JournalRecord
@@ -22,7 +23,7 @@ from hermes.core.run_ids import new_id
 from hermes.sre.settings import TriageSettings
 from hermes.sre.triage.alert_series import AlertSeries, EarlierIncidents, incident_signature
 from hermes.sre.triage.correlation import AlertCorrelation
-from hermes.sre.triage.incident_state import IncidentState
+from hermes.sre.triage.incident_state import REOPENED_BY, IncidentState
 from hermes.sre.triage.severity import IncidentImpact, alert_impact, alert_question, is_data_at_risk
 from hermes.sre.triage.state import (
     FLAPPING_STRETCH,
@@ -119,6 +120,9 @@ class Triage:
         incident = self._state.incident_of(series)
         steady = series.steady(now, self._settings.flapping)
         flapping_reported = series.flapping and series.flapping_reported and not steady
+        if incident is not None and self._is_new_elsewhere(incident, series):
+            self._state.leave_incident(incident, series, now)
+            incident = None
         if incident is not None and incident.in_progress:
             if flapping_reported:
                 return self._mute(
@@ -159,12 +163,39 @@ class Triage:
     ) -> list[Event]:
         if not series.waiting:  # it was muted and still fires
             series.waiting.append(series.number)
-        incident.batch.add(series, why, incident.new_part(series))
+        reopened = self._reopen(incident, series, now)
+        incident.batch.add(series, why, None if reopened else incident.new_part(series))
         incident.last_alert_at = max(incident.last_alert_at, now)
         self._state.mark_answered(series, series.waiting[-1])
         self._state.add_to_incident(incident, series)
         self._correlation.index_incident(incident)
-        return list(incident.take_events(now, self._settings.group.batch))
+        return [*reopened, *incident.take_events(now, self._settings.group.batch)]
+
+    def _new_failure(self, incident: IncidentState, series: AlertSeries) -> str:
+        calm = timedelta(seconds=self._settings.recovery)
+        return incident.new_failure(series, self._state.members(incident), calm)
+
+    def _is_new_elsewhere(self, incident: IncidentState, series: AlertSeries) -> bool:
+        """A new problem of a service that an incident about another one holds."""
+        if not incident.in_progress or series.location.service == incident.service:
+            return False
+        return bool(self._new_failure(incident, series))
+
+    def _reopen(self, incident: IncidentState, series: AlertSeries, now: datetime) -> list[Event]:
+        why = self._new_failure(incident, series)
+        if not why:
+            return []
+        event = IncidentReopened(
+            run=incident.id,
+            at=now,
+            incident=incident.id,
+            by=REOPENED_BY,
+            reason=f"{series.title}: {why}"[:300],
+            title=series.title[:200],
+            text=series.alert.text if series.alert is not None else "",
+        )
+        incident.apply(event)
+        return [event]
 
     def _open(self, series: AlertSeries, alert: AlertRaised, now: datetime) -> list[Event]:
         if not self._is_question(series, alert):

@@ -149,6 +149,8 @@ def describe_action(action: AuditedAction) -> PlainObject:
         "at": action.at.isoformat(),
         "run": action.run,
         "origin": action.origin,
+        "actor": action.actor,
+        "who": action.who,
         "tool": action.tool,
         "what": action.what,
         "verdict": action.verdict,
