@@ -22,7 +22,7 @@ from hermes.environments.local import LocalEnvironment
 from hermes.sre.cause import CauseFixStep, CauseResult, FailingCase, ServiceNames
 from hermes.sre.checks import IndependentChecks, ProbeChecks
 from hermes.sre.commander import Commander, IncidentResult
-from hermes.sre.coordination import CauseClaims
+from hermes.sre.coordination import MAX_TURN_WAIT_S, CauseClaims
 from hermes.sre.probes.admission import mark_admitted
 from hermes.sre.probes.probe import Probe
 from hermes.sre.reports.report_data import read_incident_records
@@ -350,13 +350,14 @@ async def test_a_turn_ends_with_the_work_on_its_incident() -> None:
         assert await claims.take_turn("second")
         order.append("second")
 
-    async with anyio.create_task_group() as group:
-        with claims.release_after("first"):
-            assert not await claims.take_turn("first")
-            group.start_soon(second)
-            await anyio.wait_all_tasks_blocked()
-            assert not await claims.take_turn("first"), "a later attempt of the same incident"
-            order.append("first")
+    with anyio.fail_after(MAX_TURN_WAIT_S / 2):
+        async with anyio.create_task_group() as group:
+            with claims.release_after("first"):
+                assert not await claims.take_turn("first")
+                group.start_soon(second)
+                await anyio.wait_all_tasks_blocked()
+                assert not await claims.take_turn("first"), "a later attempt of the same incident"
+                order.append("first")
     assert order == ["first", "second"]
 
 
