@@ -43,7 +43,7 @@ def script(folder: Path, *lines: str, name: str = "script") -> str:
     return f"scripted:{file}"
 
 
-def mending(folder: Path, name: str = "script") -> str:
+def fixing(folder: Path, name: str = "script") -> str:
     story = find_scenario(TYPO).draw_spec(SEED)
     look = f"journalctl -u {story.alert.labels['service']} -n 20"
     fault = story.fault
@@ -64,10 +64,10 @@ def mending(folder: Path, name: str = "script") -> str:
     )
 
 
-async def test_a_model_that_mends_it_is_scored_from_the_homes_journal(
+async def test_a_model_that_fixes_it_is_scored_from_the_homes_journal(
     loaded: LoadedSettings, tmp_path: Path
 ) -> None:
-    agent = parse_agent(mending(tmp_path), skills=False, states=False)
+    agent = parse_agent(fixing(tmp_path), skills=False, states=False)
     found = await run_agent_drill(loaded, find_scenario(TYPO), SEED, agent, TERMS)
     assert found.resolved, found
     assert found.answered_by == "model"
@@ -97,7 +97,7 @@ async def test_without_a_model_and_without_skills_nobody_answers(loaded: LoadedS
     assert (found.answered_by, found.resolved) == ("nobody", False)
 
 
-async def test_a_bundled_playbook_mends_a_mistyped_setting_without_a_model(
+async def test_a_bundled_playbook_fixes_a_mistyped_setting_without_a_model(
     loaded: LoadedSettings,
 ) -> None:
     found = await run_agent_drill(loaded, find_scenario(TYPO), SEED, parse_agent("none"), TERMS)
@@ -131,7 +131,7 @@ async def test_two_drills_share_one_home(loaded: LoadedSettings, tmp_path: Path)
     found = []
 
     async def one(name: str) -> None:
-        agent = parse_agent(mending(tmp_path, name), skills=False, states=False)
+        agent = parse_agent(fixing(tmp_path, name), skills=False, states=False)
         found.append(await run_agent_drill(loaded, find_scenario(TYPO), SEED, agent, TERMS))
 
     async with anyio.create_task_group() as group:
@@ -151,11 +151,11 @@ async def test_an_agent_cut_off_at_work_has_still_answered(
     loaded: LoadedSettings, tmp_path: Path
 ) -> None:
     slow = script(tmp_path, call(1, "terminal", command="sleep 60"))
-    terms = DrillTerms(window_s=0.0, responder_timeout_s=6.0, symptom_timeout_s=0.2)
+    terms = DrillTerms(window_s=0.0, responder_timeout_s=12.0, symptom_timeout_s=0.2)
     found = await run_agent_drill(
         loaded, find_scenario(TYPO), SEED, parse_agent(slow, skills=False, states=False), terms
     )
-    assert found.ended == "out of time after 6 s"
+    assert found.ended == "out of time after 12 s"
     assert found.answered_by == "model"
 
 

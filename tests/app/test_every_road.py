@@ -163,7 +163,7 @@ TOUCHES = {"run", "write", "start"}
 MAY_TOUCH = {
     "tools/": "tools, which only the executor calls",
     "environments/": "the places themselves",
-    "gym/": "breaks and mends its own throw-away boxes; an agent in them takes the road",
+    "gym/": "breaks and fixes its own throw-away boxes; an agent in them takes the road",
     "app/skills/hub.py": "reads the repository that a person named with git, into its own folder",
     "app/skills/exchange.py": "clones the repository that a person named into a folder made for it",
     "acp/editor_files.py": "an environment itself: the files of an editor, then those below it",
@@ -182,7 +182,7 @@ HTTP_PLUMBING = {"hermes.plumbing.http_client", "hermes.plumbing.http_server"}
 MAY_REACH_OUT = {
     "environments/": "the places themselves",
     "models/": "talks to providers of models and to nobody else",
-    "gym/": "breaks and mends its own throw-away boxes",
+    "gym/": "breaks and fixes its own throw-away boxes",
     "cli/": "what a person types is theirs to decide: updates, log-ins, a pager",
     "plumbing/": "the HTTP client and server, for those listed here",
     "skills/exchange/index.py": "fetches what a person names; what it is, is scanned",

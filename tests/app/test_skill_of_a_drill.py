@@ -1,4 +1,4 @@
-"""The part of a reward that is for learning: earned only by a playbook that mends another host."""
+"""The part of a reward that is for learning: earned only by a playbook that fixes another host."""
 
 from functools import partial
 
@@ -59,7 +59,7 @@ def the_same_trouble(start: int) -> int:
     raise AssertionError("no seed fits")
 
 
-async def test_what_mends_a_fresh_variant_is_paid_and_what_does_not_is_not() -> None:
+async def test_what_fixes_a_fresh_variant_is_paid_and_what_does_not_is_not() -> None:
     stages, seed = partial(open_bare_run, rules=sandbox_rules()), the_same_trouble(0)
     trial = make_skill_trial(NAME)
     learned = await run_drill(find_scenario(NAME), seed, stages, careful, TERMS, skill_trial=trial)

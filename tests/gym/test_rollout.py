@@ -45,24 +45,24 @@ class Speaker:
 
 @boxes
 @pytest.mark.anyio
-async def test_one_that_mends_it_is_paid_and_one_that_only_talks_is_not() -> None:
+async def test_one_that_fixes_it_is_paid_and_one_that_only_talks_is_not() -> None:
     drawn = IncidentSampler([find_scenario(TYPO)]).draw_by_name(TYPO, SEED)
     spec, terms = (
         drawn.spec,
         DrillTerms(window_s=0.0, responder_timeout_s=120.0, symptom_timeout_s=2.0),
     )
-    mending = Speaker(
+    fixing = Speaker(
         "<tool_call>{no json}</tool_call>",
         *(writes("terminal", command=command) for command in spec.reference),
         writes("conclude", answer="fix", component=spec.fault.component[0]),
     )
     async with open_external_episode(drawn, sandbox_rules(), terms) as episode:
-        mended = await run_rollout(episode, mending, max_answers=20)
-    assert mended.result.resolved
-    assert mended.reward >= 0.5
-    roles = [each["role"] for each in mended.messages]
+        fixed = await run_rollout(episode, fixing, max_answers=20)
+    assert fixed.result.resolved
+    assert fixed.reward >= 0.5
+    roles = [each["role"] for each in fixed.messages]
     assert roles[:5] == ["system", "user", "assistant", "tool", "assistant"]
-    assert "error" in mended.messages[3]["content"], "it is told that this was no JSON"
+    assert "error" in fixed.messages[3]["content"], "it is told that this was no JSON"
     assert roles[-1] == "assistant"
     async with open_external_episode(drawn, sandbox_rules(), terms) as episode:
         talked = await run_rollout(episode, Speaker("All is well. I fixed it."), max_answers=20)

@@ -84,9 +84,9 @@ async def test_the_problem_of_an_unfair_scenario_is_reported() -> None:
     real = load_scenario(installed_scenarios()["config-typo-after-edit"])
     spec = real.draw_spec(1)
     fields = {name: getattr(spec, name) for name in spec.__struct_fields__}
-    unmended = type(spec)(**{**fields, "reference": ("true",), "relief": (), "shortcut": ()})
+    unfixed = type(spec)(**{**fields, "reference": ("true",), "relief": (), "shortcut": ()})
     proof = await prove_scenario(
-        Scenario(name="wrong", group="process", summary="", draw=lambda rng: unmended), 0
+        Scenario(name="wrong", group="process", summary="", draw=lambda rng: unfixed), 0
     )
     assert not proof.ok
     assert "the reference fix does not resolve it" in proof.problems[0]

@@ -1,4 +1,4 @@
-"""An incident in a box that a scripted engineer mends, as the journal tells it afterwards."""
+"""An incident in a box that a scripted engineer fixes, as the journal tells it afterwards."""
 
 from collections.abc import Callable
 
@@ -37,7 +37,7 @@ def seeds(scenario: Scenario, count: int, *, start: int = 0) -> list[int]:
 
 
 def engineer(story: ScenarioSpec) -> EpisodeResponder:
-    """Looks around as people do, mends it, and does two things that did not matter."""
+    """Looks around as people do, fixes it, and does two things that did not matter."""
 
     async def respond(scene: ResponderContext) -> AnsweredBy:
         service = scene.alert.labels["service"]

@@ -1,4 +1,4 @@
-"""A draft in a real sandbox: proven, mended, refused; and the function run as a tool."""
+"""A draft in a real sandbox: proven, fixed, refused; and the function run as a tool."""
 
 import hashlib
 import zipfile
@@ -46,7 +46,7 @@ async def create(workshop: SkillWorkshop, heard: Heard, *texts: str) -> Scripted
     return model
 
 
-async def test_a_failing_draft_is_mended_with_its_real_traceback(tmp_path: Path) -> None:
+async def test_a_failing_draft_is_fixed_with_its_real_traceback(tmp_path: Path) -> None:
     heard = Heard()
     model = await create(a_workshop(tmp_path), heard, answer(BROKEN), "no code", answer())
     assert heard.lines == [
@@ -91,7 +91,7 @@ async def prove_and_save(workshop: SkillWorkshop, draft: PythonSkillDraft) -> No
     await workshop.save(await workshop.prove(draft, nowhere, "run-1"), nowhere, "run-1", "me")
 
 
-async def test_by_hand_it_is_proven_the_same_way_and_not_mended(tmp_path: Path) -> None:
+async def test_by_hand_it_is_proven_the_same_way_and_not_fixed(tmp_path: Path) -> None:
     workshop = a_workshop(tmp_path)
     await compiled(workshop)
     folder = workshop.root / "generate-csv-report"

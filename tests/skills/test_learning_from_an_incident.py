@@ -1,4 +1,4 @@
-"""The whole way: broken, mended, distilled, proven on variants, and then a reflex."""
+"""The whole way: broken, fixed, distilled, proven on variants, and then a reflex."""
 
 from pathlib import Path
 
@@ -73,7 +73,7 @@ class School:
         return ending, outcome.resolved, kinds
 
 
-async def test_a_mended_incident_becomes_a_reflex_once_it_is_proven(tmp_path: Path) -> None:
+async def test_a_fixed_incident_becomes_a_reflex_once_it_is_proven(tmp_path: Path) -> None:
     school, first = School(tmp_path), seeds(find_scenario(SCENARIO), 5)
     records = await an_incident(SCENARIO, first[0], engineer)
 

@@ -13,7 +13,7 @@ from hermes.skills.playbook.reader import parse_playbook
 
 GOOD = """\
 version: 1
-summary: mends it
+summary: fixes it
 signature:
   words: [it is broken]
   probes:
@@ -48,7 +48,7 @@ def test_a_good_one_is_read_without_complaint() -> None:
 @pytest.mark.parametrize(
     ("old", "new", "line", "words"),
     [
-        ("summary: mends it", "sumary: mends it", 2, "did you mean summary?"),
+        ("summary: fixes it", "sumary: fixes it", 2, "did you mean summary?"),
         ("    undo: unmend", "    undone: unmend", 14, "did you mean undo?"),
         ("name: mend\n", "name: Mend It\n", 12, "name"),
         ("command: mend {{service}}", "command: mend {{servce}}", 13, "did you mean service?"),
@@ -63,7 +63,7 @@ def test_a_good_one_is_read_without_complaint() -> None:
         ("version: 1", "version: 1\nversion: 1", 2, "set twice, first on line 1"),
         ("    command: systemctl is-active {{service}}\n", "", 16, "command is missing"),
         ("labels: [service]", "default: 'a b'", 9, "the default 'a b' is not a valid word"),
-        ("summary: mends it", "summary: [mends", 3, "not valid YAML"),
+        ("summary: fixes it", "summary: [fixes", 3, "not valid YAML"),
     ],
 )  # fmt: skip
 def test_each_mistake_has_its_line_and_says_what_to_do(

@@ -30,15 +30,15 @@ def book(folder: Path, **changed: str) -> Playbook:
     parts = {
         "probe": "cat state",
         "expect": "{contains: broken}",
-        "step": "cp state saved; echo mended > state",
+        "step": "cp state saved; echo fixed > state",
         "undo": "cp saved state",
         "second": "echo second >> log",
         "second_undo": "echo undone >> log",
-        "verify": "grep -q mended state",
+        "verify": "grep -q fixed state",
         "timeout": "10",
     } | changed
     text = f"""
-summary: mends
+summary: fixes
 signature:
   probes:
     - {{name: confirm, command: 'cd {folder}; {parts["probe"]}', expect: {parts["expect"]}}}
@@ -102,7 +102,7 @@ class RunnerSetup:
 
     def runner(self, playbook: Playbook) -> PlaybookRunner:
         return PlaybookRunner(
-            "mends", playbook, PlaybookContext(self.road(), self.bus.publish, "r")
+            "fixes", playbook, PlaybookContext(self.road(), self.bus.publish, "r")
         )
 
     async def play(
@@ -124,7 +124,7 @@ class RunnerSetup:
 async def test_it_probes_acts_and_checks_and_all_of_it_is_journalled(tmp_path: Path) -> None:
     setup = RunnerSetup(tmp_path)
     played = await setup.play(book(tmp_path), AlertFacts(labels={"service": "orders"}))
-    assert (played.outcome, setup.state) == ("applied", "mended\n")
+    assert (played.outcome, setup.state) == ("applied", "fixed\n")
     assert setup.log == "second\norders fast\n"
     events = setup.journal.events
     steps = [(e.phase, e.step, e.ok) for e in events if isinstance(e, PlaybookStepped)]
@@ -300,7 +300,7 @@ async def test_services_that_could_not_be_listed_are_not_taken_for_none(
 
     playbook = book(tmp_path, probe="{{is_active service}}")
     bus = Bus(InMemoryJournal())
-    runner = PlaybookRunner("mends", playbook, PlaybookContext(execute, bus.publish))
+    runner = PlaybookRunner("fixes", playbook, PlaybookContext(execute, bus.publish))
     found = await runner.check_signature(AlertFacts(title="", text=""))
     assert found.unchecked.startswith(f"the services could not be listed: {why}")
     assert not found.program_missing, "it is worth another look"
@@ -316,7 +316,7 @@ async def test_services_of_a_supervisor_that_does_not_answer_are_not_taken_for_n
 
     playbook = book(tmp_path, probe="{{is_active service}}")
     bus = Bus(InMemoryJournal())
-    runner = PlaybookRunner("mends", playbook, PlaybookContext(execute, bus.publish))
+    runner = PlaybookRunner("fixes", playbook, PlaybookContext(execute, bus.publish))
     found = await runner.check_signature(AlertFacts(title="", text=""))
     why = "the services could not be listed: supervisord runs and does not answer"
     assert found.unchecked == why

@@ -14,7 +14,7 @@ from hermes.skills.format import (
 from hermes.skills.playbook.reader import parse_playbook
 
 TEXT = """\
-summary: mends
+summary: fixes
 signature:
   probes:
     - use: glance

@@ -1,4 +1,4 @@
-"""Bundled playbooks alone against broken hosts: they mend what is theirs and nothing else."""
+"""Bundled playbooks alone against broken hosts: they fix what is theirs and nothing else."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -34,7 +34,7 @@ class Answered:
     events: Sequence[object]
 
     @property
-    def mended(self) -> list[str]:
+    def fixed(self) -> list[str]:
         """By which playbooks."""
         ended = [event for event in self.events if isinstance(event, PlaybookEnded)]
         return [event.skill for event in ended if event.outcome == "applied"]
@@ -64,18 +64,18 @@ async def answered(name: str, seed: int, home: Path) -> Answered:
         ("red-herring-deploy", "switched-off"),
     ],
 )
-async def test_a_reflex_mends_it_without_a_model_and_without_damage(
+async def test_a_reflex_fixes_it_without_a_model_and_without_damage(
     scenario: str, skill: str, tmp_path: Path
 ) -> None:
     found = await answered(scenario, 5, tmp_path)
-    assert (found.ending.outcome, found.mended) == ("resolved", [skill])
+    assert (found.ending.outcome, found.fixed) == ("resolved", [skill])
     assert found.outcome.damage == ()
     assert found.outcome.resolved
 
 
-async def test_two_faults_at_once_are_both_mended(tmp_path: Path) -> None:
+async def test_two_faults_at_once_are_both_fixed(tmp_path: Path) -> None:
     found = await answered("two-faults-at-once", 1, tmp_path)
-    assert len(found.mended) == 2
+    assert len(found.fixed) == 2
     assert found.outcome.damage == ()
     assert found.outcome.resolved
 

@@ -42,9 +42,9 @@ signature:
   words: ["{name} is down"]
   probes:
     - name: look
-      command: test ! -f well-{mends} && echo unit={mends} && echo seen
+      command: test ! -f well-{fixes} && echo unit={fixes} && echo seen
 parameters:
-  unit: {{from: look, pattern: 'unit=(.+)', default: {mends}}}
+  unit: {{from: look, pattern: 'unit=(.+)', default: {fixes}}}
 steps:
 {steps}
 verify:
@@ -103,7 +103,7 @@ class Host:
         return Approval(approved=self.answers, by="ann" if self.answers else "nobody")
 
     def playbook(
-        self, name: str, *commands: tuple[str, str], mends: str = "web", timeout: float = 30.0
+        self, name: str, *commands: tuple[str, str], fixes: str = "web", timeout: float = 30.0
     ) -> None:
         """Each command with its way back."""
         steps = "".join(
@@ -113,9 +113,9 @@ class Host:
         skill = self.folder / "skills" / name
         skill.mkdir(parents=True)
         (skill / "SKILL.md").write_text(
-            f"---\nname: {name}\ndescription: mends {name} when it is down\n---\nHow to.\n"
+            f"---\nname: {name}\ndescription: fixes {name} when it is down\n---\nHow to.\n"
         )
-        (skill / "playbook.yaml").write_text(PLAYBOOK.format(name=name, steps=steps, mends=mends))
+        (skill / "playbook.yaml").write_text(PLAYBOOK.format(name=name, steps=steps, fixes=fixes))
 
     @property
     def ledger(self) -> list[str]:

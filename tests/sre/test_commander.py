@@ -1,4 +1,4 @@
-"""An incident as a transaction: mended and proved, or as it was, and never half-way."""
+"""An incident as a transaction: fixed and proved, or as it was, and never half-way."""
 
 from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
@@ -37,7 +37,7 @@ def host(tmp_path: Path) -> Host:
     return Host(tmp_path)
 
 
-async def test_a_playbook_mends_it_and_checks_it_has_no_hand_in_say_so(host: Host) -> None:
+async def test_a_playbook_fixes_it_and_checks_it_has_no_hand_in_say_so(host: Host) -> None:
     host.playbook("web", MEND)
     ending = await commanded(host)
     assert (ending.outcome, ending.answered_by) == ("resolved", "playbook")
@@ -78,7 +78,7 @@ async def test_the_next_way_is_tried_once_the_first_is_taken_back(host: Host) ->
 async def test_two_faults_at_once_keep_the_half_that_helped(host: Host) -> None:
     host.watched = ("web", "shop")
     host.playbook("web", MEND)
-    host.playbook("shop", ("touch well-shop", "rm well-shop"), mends="shop")
+    host.playbook("shop", ("touch well-shop", "rm well-shop"), fixes="shop")
     ending = await commanded(host)
     assert ending.outcome == "resolved", ending
     assert sorted(host.ledger) == ["shop-1", "web-1"]
@@ -136,7 +136,7 @@ async def test_a_proposed_check_that_hangs_holds_nobody_up(host: Host) -> None:
 
 
 async def test_what_heals_by_itself_in_the_middle_is_told_as_such(host: Host) -> None:
-    host.playbook("shop", ("true", "true"), mends="shop")
+    host.playbook("shop", ("true", "true"), fixes="shop")
     (host.folder / "well-shop").touch()
 
     class Slow:
@@ -212,7 +212,7 @@ async def test_what_a_model_changes_is_kept_first_and_put_back_when_it_did_not_h
     assert not (host.folder / "new").exists()
 
 
-async def test_a_model_that_mends_it_is_proved_right(host: Host) -> None:
+async def test_a_model_that_fixes_it_is_proved_right(host: Host) -> None:
     ending = await with_mind(host, Mind(GUESS, "touch well-web"))
     assert (ending.outcome, ending.answered_by) == ("resolved", "model")
     assert host.learned == ["incident-1"]

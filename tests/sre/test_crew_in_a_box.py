@@ -55,7 +55,7 @@ def crew_that_finds(*mending: ScriptedReply) -> InvestigationSetup:
     )
 
 
-async def test_two_layers_find_it_one_judges_one_mends_and_the_checks_say_that_it_holds() -> None:
+async def test_two_layers_find_it_one_judges_one_fixes_and_the_checks_say_that_it_holds() -> None:
     setup = crew_that_finds()
     async with setup.box(TYPO, SEED) as stand:
         ending = await Commander(stand.ground, stand.case).run()
@@ -89,7 +89,7 @@ async def test_a_small_model_starts_from_facts_that_name_the_mistake() -> None:
     assert len(told) < setup.settings.shown + 2000
 
 
-async def test_whoever_tries_to_mend_while_investigating_is_refused_and_that_is_written() -> None:
+async def test_whoever_tries_to_fix_while_investigating_is_refused_and_that_is_written() -> None:
     setup = crew_that_finds()
     story = find_scenario(TYPO).draw_spec(SEED)
     eager = ScriptedModel([*(runs(each) for each in story.reference), finds("x", "df -hP")])
@@ -114,7 +114,7 @@ async def test_whoever_tries_to_mend_while_investigating_is_refused_and_that_is_
 
 async def test_a_model_that_only_claims_success_is_found_out() -> None:
     setup = crew_that_finds(
-        calls(("done", {"summary": "all is well again, I mended it", "check": "true"}))
+        calls(("done", {"summary": "all is well again, I fixed it", "check": "true"}))
     )
     async with setup.box(TYPO, SEED) as stand:
         ending = await Commander(stand.ground, stand.case).run()

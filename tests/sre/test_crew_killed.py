@@ -45,12 +45,12 @@ class Mortal(InMemoryJournal):
 def alive(folder: Path, job: str) -> Model:
     """A new one each time: a life begins without memory."""
     look = "echo web is not there"
-    mend = f"echo mended >> {folder}/ledger; touch {folder}/well"
+    mend = f"echo fixed >> {folder}/ledger; touch {folder}/well"
     guess = {"component": "web", "evidence": [look], "check": f"test -f {folder}/well"}
     scripts = {
         "processes": [runs(look), finds("web is not there", look)],
         "synthesis": [concludes("fix", guess)],
-        "remediator": [runs(mend), calls(("done", {"summary": "mended"}))],
+        "remediator": [runs(mend), calls(("done", {"summary": "fixed"}))],
     }
     return ScriptedModel(scripts[job])
 
@@ -97,7 +97,7 @@ def _is_kill(error: BaseException) -> bool:
     return isinstance(error, Killed)
 
 
-async def test_killed_at_any_point_it_goes_on_and_mends_it_once(tmp_path: Path) -> None:
+async def test_killed_at_any_point_it_goes_on_and_fixes_it_once(tmp_path: Path) -> None:
     for lives in range(5, 1000, EVERY):
         folder = tmp_path / str(lives)
         folder.mkdir()
@@ -113,6 +113,6 @@ async def test_killed_at_any_point_it_goes_on_and_mends_it_once(tmp_path: Path) 
         ending = await lived(setup, folder, case)
         assert ending is not None
         assert ending.outcome == "resolved", (lives, ending)
-        assert (folder / "ledger").read_text() == "mended\n", lives
+        assert (folder / "ledger").read_text() == "fixed\n", lives
         assert len(setup.events(IncidentClosed)) == 1
     pytest.fail("it never came to an end")

@@ -137,9 +137,9 @@ async def test_a_malformed_judgement_is_put_right_once_or_people_are_called(
 @pytest.mark.parametrize(
     ("check", "kept", "why"),
     [
-        ("test -f mended", "test -f mended", ""),
+        ("test -f fixed", "test -f fixed", ""),
         ("true", "", "passes already"),
-        ("rm -f mended", "", "does more than read"),
+        ("rm -f fixed", "", "does more than read"),
         ("sleep 30", "", "no answer within"),
         ("", "", ""),
     ],

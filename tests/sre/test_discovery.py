@@ -111,10 +111,10 @@ async def test_a_unit_that_failed_shows_and_so_does_the_port_it_had() -> None:
         assert {"unit-orders", "port-4321"} <= await failing(here, checks)
         await box.run("systemctl start orders")
 
-        async def mended() -> bool:
+        async def fixed() -> bool:
             return not await failing(here, checks)
 
-        await eventually(mended)
+        await eventually(fixed)
 
 
 @boxed
@@ -160,10 +160,10 @@ async def test_an_expired_certificate_shows_and_passes_when_it_was_renewed() -> 
         assert any(name.startswith("tls-") for name in bad)
         await episode.run_commands(story.reference)
 
-        async def mended() -> bool:
+        async def fixed() -> bool:
             return not await failing(here, checks)
 
-        await eventually(mended)
+        await eventually(fixed)
 
 
 @boxed

@@ -1,4 +1,4 @@
-"""The rhythm of the watch: told once when something breaks, once when it is mended."""
+"""The rhythm of the watch: told once when something breaks, once when it is fixed."""
 
 from collections.abc import AsyncGenerator, Callable
 from contextlib import asynccontextmanager

@@ -45,7 +45,7 @@ async def test_playbooks_share_a_look_until_one_of_them_changes_something(host: 
     assert (host.folder / "looks").read_text() == "x\n"
 
 
-async def test_with_one_fault_mended_nobody_looks_for_another(host: Host) -> None:
+async def test_with_one_fault_fixed_nobody_looks_for_another(host: Host) -> None:
     host.playbook("web", MEND)
     host.playbook("web-is-down-otherwise", ("touch other", "rm other"))
     ending = await commanded(host)
@@ -111,7 +111,7 @@ async def test_a_change_is_not_made_when_the_problem_ended_while_people_were_ask
     assert (diagnosed.verdict, diagnosed.confidence) == ("recovered", 0.5)
 
 
-def test_what_was_mended_is_no_longer_what_the_alert_is_about() -> None:
+def test_what_was_fixed_is_no_longer_what_the_alert_is_about() -> None:
     facts = AlertFacts(title="web and web-cache fail", labels={"service": "web", "host": "h"})
     rest = without_units(facts, ["web"])
     assert rest.title == " and web-cache fail"

@@ -99,7 +99,7 @@ def closed(events: list[object]) -> list[IncidentClosed]:
     return [event for event in events if isinstance(event, IncidentClosed)]
 
 
-async def test_an_alert_becomes_an_incident_and_is_mended(host: Host) -> None:
+async def test_an_alert_becomes_an_incident_and_is_fixed(host: Host) -> None:
     host.playbook("web", MEND)
     async with watched(host) as bus:
         await raised(bus, "web")

@@ -107,7 +107,7 @@ def test_services_are_related_by_the_port_or_name_in_their_settings() -> None:
 
 
 class TwoServiceHost(ProbedHost):
-    """`web` fails until it is mended; the check of `billing` passes."""
+    """`web` fails until it is fixed; the check of `billing` passes."""
 
     async def eyes(self, case: IncidentDetails) -> IndependentChecks:
         checks = await super().eyes(case)

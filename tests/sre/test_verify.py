@@ -12,6 +12,8 @@ from msgspec import structs
 from hermes.core.bus import Bus
 from hermes.core.events.incidents import (
     AlertRaised,
+    AlertsJoined,
+    ChangeBegan,
     ChangesUndone,
     IncidentDiagnosed,
     IncidentVerified,
@@ -405,3 +407,59 @@ async def test_a_revert_stays_if_the_checks_pass_that_a_copy_has_explained(
         baseline = await take_baseline(work)
         verified = await verify(work, baseline, 1, concerns="web", rehearsal=rehearsal)
     assert (verified.ok, verified.helped) == (False, helped)
+
+
+@pytest.mark.parametrize(
+    ("cache", "before", "helped"),
+    [(CACHE, "port-80", True), (CACHE, "http-80", False), (CACHE_FINE, "port-80", False)],
+)
+async def test_a_service_that_answers_again_is_not_stopped_because_of_another_outage(
+    scripted: Scripted, cache: CheckResult, before: str, helped: bool
+) -> None:
+    """It runs again and fails because of what it needs, which began to fail before its start."""
+    silent = of("web", failed("port-80")) if before == "port-80" else of("web", passed("port-80"))
+    first = [DOWN, silent]
+    scripted.looks = [
+        [*first, CACHE_FINE],
+        [*first, cache],
+        [DOWN, of("web", passed("port-80")), cache],
+    ]
+    case = await scripted.opened()
+    async with scripted.ground() as ground:
+        work = IncidentWork(ground, case)
+        baseline = await add_later_failures(work, await take_baseline(work))
+        verified = await verify(work, baseline, 1, concerns="web")
+    assert (verified.ok, verified.helped) == (False, helped)
+
+
+async def test_what_failed_before_an_escalation_does_not_undo_the_fix_of_a_new_failure(
+    scripted: Scripted,
+) -> None:
+    port = of("web", failed("port-80"))
+    scripted.looks = [[DOWN, port], [DOWN, of("web", passed("port-80"))]]
+    case = await scripted.opened()
+    async with scripted.ground() as ground:
+        work = IncidentWork(ground, case)
+        baseline = await take_baseline(work)
+        plain = await verify(work, baseline, 1, concerns="web")
+        older = replace(baseline, older=frozenset({"http-80"}))
+        verified = await verify(work, older, 1, concerns="web")
+    assert (plain.helped, verified.ok, verified.helped) == (False, False, True)
+
+
+@pytest.mark.parametrize(("resolved", "known"), [(True, True), (False, False)])
+async def test_the_problem_is_over_when_its_alert_was_resolved_and_not_when_checks_confirm_it(
+    scripted: Scripted, resolved: bool, known: bool
+) -> None:
+    scripted.looks = [[DOWN], [of("web", passed("http-80"))]]
+    case = structs.replace(await scripted.opened(), fingerprint="web")
+    joined = AlertsJoined(run=case.run, incident=case.incident, count=1, fingerprints=("web",))
+    change = ChangeBegan(run=case.run, incident=case.incident, call_id="c", command="x")
+    alert = AlertRaised(run="watch", fingerprint="web", title="web", resolved=resolved)
+    await Bus(scripted.journal).publish(joined, change, alert)
+    async with scripted.ground() as ground:
+        work = IncidentWork(ground, case)
+        assert (await verify(work, await take_baseline(work), 1)).ok
+    (verified,) = events(scripted, IncidentVerified)
+    assert (verified.fine_since == alert.at) is known
+    assert (await work.read()).over_at == (alert.at if known else verified.at)

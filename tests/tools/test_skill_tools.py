@@ -22,7 +22,7 @@ pytestmark = pytest.mark.anyio
 class SkillList:
     def __init__(self, count: int) -> None:
         self._cards = [
-            SkillCard(name=f"skill-{n}", description="mends it when broken " * 9, category="c")
+            SkillCard(name=f"skill-{n}", description="fixes it when broken " * 9, category="c")
             for n in range(count)
         ]
 

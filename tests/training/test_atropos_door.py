@@ -81,7 +81,7 @@ def story_of(messages: Sequence[dict[str, Any]]) -> ScenarioSpec:
 SEEDS: list[int] = []
 
 
-def mending(messages: Sequence[dict[str, Any]]) -> str:
+def fixing(messages: Sequence[dict[str, Any]]) -> str:
     """The conversation as its library words it: a turn is an answer of ours in it."""
     turn = sum(message["role"] == "assistant" for message in messages)
     spec = story_of(messages)
@@ -105,7 +105,7 @@ def api(tmp_path: Path) -> Iterator[str]:
         process.wait(20)
 
 
-def test_a_trainer_gets_a_group_of_mended_incidents(api: str, tmp_path: Path) -> None:
+def test_a_trainer_gets_a_group_of_fixed_incidents(api: str, tmp_path: Path) -> None:
     from hermes.gym.training.external_episodes import IncidentSampler  # noqa: PLC0415 - only where the library is
 
     sampler = IncidentSampler([find_scenario(NAME)], seed=3)
@@ -114,7 +114,7 @@ def test_a_trainer_gets_a_group_of_mended_incidents(api: str, tmp_path: Path) ->
     trainer = {"wandb_group": "g", "wandb_project": "p", "batch_size": 2, "max_token_len": 65536}
     trainer |= {"checkpoint_dir": str(tmp_path), "save_checkpoint_interval": 0}
     told(f"{api}/register", {**trainer, "starting_step": 0, "num_steps": 1})
-    with chat_server(mending) as (address, complaints):
+    with chat_server(fixing) as (address, complaints):
         env = {
             "tokenizer_name": str(tmp_path / "tokenizer"), "use_wandb": "false",
             "rollout_server_url": api, "group_size": "2", "batch_size": "2", "scenarios": NAME,

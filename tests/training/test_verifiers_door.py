@@ -17,7 +17,7 @@ pytestmark = [
 NAME = "config-typo-after-edit"
 
 
-def mending(messages: Sequence[dict[str, Any]]) -> str:
+def fixing(messages: Sequence[dict[str, Any]]) -> str:
     """Knows the story by its alert; says the reference fix line by line, then concludes."""
     turn = sum(message["role"] == "assistant" for message in messages)
     told = messages[1]["content"]
@@ -45,8 +45,8 @@ async def played(lines: Any, *, turns: int = 8, episodes: int = 2) -> tuple[Any,
     return results, complaints
 
 
-async def test_one_that_mends_the_host_is_paid_by_the_rubric() -> None:
-    results, complaints = await played(mending)
+async def test_one_that_fixes_the_host_is_paid_by_the_rubric() -> None:
+    results, complaints = await played(fixing)
     assert complaints == []
     for output in results["outputs"]:
         assert output["drilled"]["resolved"] is True, output["drilled"]

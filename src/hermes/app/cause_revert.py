@@ -12,12 +12,13 @@ from hermes.declared.experiments.copy_trial import service_steps
 from hermes.declared.experiments.host_programs import HostPrograms
 from hermes.declared.experiments.put_back import reverted_changes
 from hermes.declared.experiments.rehearsal import RehearsedRevert
-from hermes.declared.experiments.suspects import service_reversal
+from hermes.declared.experiments.root_cause import RootCause
+from hermes.declared.experiments.suspects import Suspect, service_reversal
 from hermes.declared.experiments.trial import Revert
 from hermes.declared.revert import RELOAD_UNITS, RevertPlan, join_undos, order_changes, plan_revert
 from hermes.declared.state import StateChange
 from hermes.declared.store import StateStore
-from hermes.sre.cause import CauseFixStep
+from hermes.sre.cause import CauseFixStep, CauseResult
 from hermes.sre.undo import UNDO_FOLDER
 
 _DATA_FOLDERS = re.compile(r"/data/|^/var/(lib|spool|mail|backups)/|/queue")
@@ -109,6 +110,38 @@ class CauseRevert:
         window = timedelta(seconds=self._respect_s)
         recent = change.at is None or datetime.now(UTC) - change.at < window
         return author if recent else ""
+
+
+def start_of_ended(
+    cause: RootCause, services: Sequence[str], programs: HostPrograms, changed: Sequence[Suspect]
+) -> CauseResult | None:
+    """The start of services that have ended, where they work on an unchanged copy, in which they
+    were started. Not where a change concerns one of them: that may be why somebody ended it."""
+    tries = [each.result for each in cause.experiments if each.purpose == "reproduce"]
+    if cause.status != "not-reproduced" or not tries or tries[-1].outcome != "passes":
+        return None
+    found = (programs.named(name) for name in services)
+    ended = [each for each in found if each is not None and each.state == "failed"]
+    ended = [each for each in ended if each.command("start") and each.command("stop")]
+    names = {each.name for each in ended}
+    concerned = programs.services_of([path for each in changed for path in each.paths])
+    if not ended or names & {each.name for each in concerned}:
+        return None
+    listed = ", ".join(each.name for each in ended)
+    return CauseResult(
+        status="proved",
+        component=ended[0].name,
+        mechanism=f"{listed} has ended and nothing has started it again; why it ended is not known."
+        " Started on an unchanged copy of the host, it works",
+        steps=join_steps(
+            [CauseFixStep(command=e.command("start"), undo=e.command("stop")) for e in ended]
+        ),
+        units=tuple(each.name for each in ended),
+        causes=tuple(f"service {each.name}" for each in ended),
+        suspects=cause.suspects,
+        experiments=len(cause.experiments),
+        rehearsal_s=tries[-1].seconds,
+    )
 
 
 def activation_steps(

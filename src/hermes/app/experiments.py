@@ -14,7 +14,7 @@ import anyio
 from msgspec.structs import replace
 
 from hermes.app.application import Application
-from hermes.app.cause_revert import CauseRevert
+from hermes.app.cause_revert import CauseRevert, start_of_ended
 from hermes.app.contrast_checks import find_contrasts
 from hermes.app.copied_checks import expected_readings, run_on_copy, users_requests
 from hermes.app.fix_tests import CopyFixTester
@@ -210,6 +210,10 @@ class _FinderWork:
         if cause.status == "not-reproduced" and (asked := await self._users_requests(setup)):
             setup = replace_fields(setup, requests=asked)
             trial, cause = await self._search(setup)
+        services, programs = setup.services, setup.programs
+        if start := None if stuck else start_of_ended(cause, services, programs, setup.suspects):
+            checks = setup.expected.failing_names
+            return replace(start, recovered=checks, evidence=tuple(self._numbers))
         if cause.status != "proved":
             status, why = cause.status, cause.why
             if status == "not-reproduced":

@@ -48,7 +48,7 @@ class Outbox:
     ) -> None:
         self._bus, self._transports, self._settings = bus, list(transports), settings
         self._state = DeliveryState()
-        self.sender_id = new_id("teller")
+        self.sender_id = new_id("sender")
         self._since = datetime.now(UTC)
         self._seen = 0
         self._changed = anyio.Event()

@@ -3,6 +3,7 @@
 import re
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
+from functools import lru_cache
 
 from hermes.policy.commands import syntax, tables
 from hermes.policy.commands.calls import ProgramCall, TooManyCommands, program_name
@@ -438,6 +439,20 @@ def analyse_command(
     `lookup` follows symlinks. `protected_paths` are the absolute paths of our policy, audit and
     configuration files.
     """
+    if lookup is not None:
+        return _analyse(command, cwd, home, lookup, tuple(own_paths))
+    return _analyse_text(command, cwd, home, tuple(own_paths))
+
+
+@lru_cache(maxsize=128)
+def _analyse_text(command: str, cwd: str, home: str, own_paths: tuple[str, ...]) -> CommandAnalysis:
+    """Without a lookup the file system is not asked, so that a text means the same each time."""
+    return _analyse(command, cwd, home, None, own_paths)
+
+
+def _analyse(
+    command: str, cwd: str, home: str, lookup: PathLookup | None, own_paths: tuple[str, ...]
+) -> CommandAnalysis:
     problems = dict.fromkeys(syntax.find_misleading_characters(command))
     if why := syntax.find_parse_obstacle(command):
         return _build_analysis({}, {**problems, why: None})
@@ -445,7 +460,7 @@ def analyse_command(
         text = command.encode("utf-8", "surrogateescape")
     except UnicodeEncodeError:
         return _build_analysis({}, {**problems, "bytes that are no text": None})
-    walker = CommandWalker(PathClassifier(home, tuple(own_paths), lookup, cwd))
+    walker = CommandWalker(PathClassifier(home, own_paths, lookup, cwd))
     scope = ShellScope(home=home, cwd=cwd)
     if not syntax.has_placeholders(command):
         try:

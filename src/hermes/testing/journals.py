@@ -183,7 +183,7 @@ class JournalContract(ContractSuite):
     ) -> None:
         later = NOON + timedelta(minutes=5)
         await journal.append(
-            RunStarted(run="a", origin="cli", task="mend it", model="m1", at=NOON),
+            RunStarted(run="a", origin="cli", task="fix it", model="m1", at=NOON),
             said("hello", "a"),
             RunStarted(run="a/1", origin="subagent", parent="a", at=NOON),
             RunStarted(run="b", origin="cron", at=NOON),
@@ -201,7 +201,7 @@ class JournalContract(ContractSuite):
         assert a == RunSummary(
             id="a",
             origin="cli",
-            task="mend it",
+            task="fix it",
             title="second",
             model="m2",
             started_at=NOON,

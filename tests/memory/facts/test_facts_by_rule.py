@@ -145,7 +145,7 @@ def test_a_change_after_which_the_failing_check_passes_is_a_fix() -> None:
         ran("curl -sf localhost", "hello", id="again"),
     )
     (fix,) = [c for c in found if c.relation == "fixed-by"]
-    assert fix.text.startswith("`systemctl restart nginx` mended `curl -sf localhost`")
+    assert fix.text.startswith("`systemctl restart nginx` fixed `curl -sf localhost`")
     assert fix.sources == (3, 6, 9)
     assert "nginx" in fix.about
     assert texts(found, "command-failed")[0].startswith("`curl -sf localhost` exits 7: curl: (<n>)")
@@ -158,7 +158,7 @@ def test_a_change_after_which_it_still_fails_is_told_as_well() -> None:
         ran("curl -sf localhost", "refused!!", exit=7, id="again"),
     )
     (told,) = texts(found, "did-not-fix")
-    assert told == "`systemctl restart nginx` did not mend `curl -sf localhost` (refused!!)"
+    assert told == "`systemctl restart nginx` did not fix `curl -sf localhost` (refused!!)"
     assert texts(found, "fixed-by") == []
 
 

@@ -221,3 +221,16 @@ def test_files_that_are_opened_for_a_function_or_a_wrapper_count(command: str, e
 
 def test_a_harmless_redirection_of_a_function_is_free() -> None:
     assert not beyond("f() { cat; }; f < notes.txt 2> /dev/null")
+
+
+def test_links_are_followed_anew_each_time() -> None:
+    links: dict[str, str] = {}
+
+    def change() -> frozenset[str]:
+        return analyse_command(
+            "rm log", cwd="/srv/app", home=HOME, own_paths=OWN, lookup=lambda p: links.get(p, p)
+        ).effects
+
+    assert "self-change" not in change()
+    links["/srv/app/log"] = f"{HOME}/.hermes/journal.db"
+    assert "self-change" in change()

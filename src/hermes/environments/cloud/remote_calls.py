@@ -111,7 +111,7 @@ def _parse_answer(box: str, output: bytes) -> RemoteCallAnswer:
         )
     excerpt = output[:200].decode("utf-8", "replace").strip() or "nothing"
     raise EnvironmentFailed(
-        f"{box} answered {excerpt!r}, which no errand of ours does: its image must have bash and "
+        f"{box} answered {excerpt!r}, which is no answer of ours: its image must have bash and "
         "the usual programs (coreutils, grep)"
     )
 

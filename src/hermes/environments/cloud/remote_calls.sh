@@ -1,4 +1,4 @@
-# The half of an errand that works inside of the place; see errand.py. Before it stand HEAD, TAIL,
+# The half of a remote call that works inside of the box; see remote_calls.py. Before it stand HEAD, TAIL,
 # PIECE, WINDOW, MARK and FOLDER_MARK. Answers begin with `ok CODE SIZE` (the command's exit code,
 # `-` or `gone`, and how much it has printed), with `no` and a reason for the model, or with `bad`
 # and what is wrong with the place.
@@ -39,7 +39,7 @@ prepare() {
 launch() {
   local said
   said=$(prepare "$1" "$2" 2>&1) || bad "${said##*: }"
-  # In a session of its own: what becomes of this errand must not matter to the command.
+  # In a session of its own: what becomes of this call must not matter to the command.
   $apart bash -c "$watch" bash "$own" "$apart" </dev/null >/dev/null 2>&1 &
   watcher=$!
 }

@@ -134,7 +134,7 @@ def make_conclude_tool(journal: Journal, incident: str) -> FunctionTool:
             DiagnosisVerdict,
             about(
                 "fix: something was broken; no-incident: nothing was; recovered: it was, and had "
-                "mended itself; escalate: a person must decide or act"
+                "ended by itself; escalate: a person must decide or act"
             ),
         ],
         component: Annotated[str, about("what was broken: one file, unit, table or link")] = "",

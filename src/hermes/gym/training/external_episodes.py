@@ -92,7 +92,7 @@ You are on call, and nobody else is awake. An alert came in:
 {text}
 {labels}
 
-Find out what is wrong, mend its cause with the smallest change that does, and verify that it \
+Find out what is wrong, repair its cause with the smallest change that does, and verify that it \
 holds. Leave everything else as it is. If nothing is wrong, change nothing. At the end call \
 `conclude` once, with what you found and a report."""
 

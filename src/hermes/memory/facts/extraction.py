@@ -157,7 +157,7 @@ def fix_facts(calls: list[ExecutedCall]) -> Iterator[FactCandidate]:
 def _fix_outcome(before: ExecutedCall, change: ExecutedCall, after: ExecutedCall) -> FactCandidate:
     lines = list(error_lines(before.output, max_lines=1))
     why = f" ({error_signature(lines[0], 100)})" if lines else ""
-    outcome = "did not mend" if after.failed else "mended"
+    outcome = "did not fix" if after.failed else "fixed"
     return FactCandidate(
         memory="episodic",
         text=f"`{change.command_line}` {outcome} `{before.command_line}`{why}",

@@ -32,7 +32,7 @@ MAX_MODEL_FACTS = 3
 MIN_QUOTE_CHARS = 8
 FACT_PROMPT = """\
 You read the record of one session of an operations agent and pick what will still be of use in \
-other sessions: how systems hang together, settings, rules of the people, what mended what. Not \
+other sessions: how systems hang together, settings, rules of the people, what fixed what. Not \
 what anybody could look up, not what only mattered today.
 
 Answer with a JSON array of at most three objects, or [] when there is nothing:

@@ -81,7 +81,7 @@ def mark_lent_access(
         if lent and folders_of is None and _finds_code(step):
             unread = f"what {step.program} finds there, which was not read,"
         elif lent:
-            reason = _find_reason(effects, step, lent, folders_of)
+            reason = _find_reason(effects, step, lent, folders_of, profile, own)
         if reason:
             why = f"exec-dynamic: {reason} {_describe_access(effects, step, own)}"
             step = replace(step, effects=step.effects | {"exec-dynamic"}, why=(*step.why, why))
@@ -134,6 +134,8 @@ def _find_reason(
     step: ActionStep,
     lent: Sequence[str],
     folders_of: Callable[[ActionStep], Sequence[str]] | None,
+    profile: ConfinementProfile,
+    own: ConfinementProfile,
 ) -> str:
     """Why the program may not have what its neighbours need; empty when it may."""
     name = posixpath.basename(step.program)
@@ -143,7 +145,7 @@ def _find_reason(
         return found and f"{found} may run a program, which"
     if _SHOWS_SECRETS.intersection(lent) and _reads_unknown_files(effects, step):
         return f"{name} reads files that are only known at run time, and"
-    if _lends_far_reaching(effects, step, lent) and _has_run_time_words(step):
+    if _lends_far_reaching(step, lent, profile, own) and _has_run_time_words(step):
         return f"{name} has words that are only known at run time, and"
     if not name or _is_plain(name) or _only_tells_version(name, step):
         return ""
@@ -159,18 +161,18 @@ _COMMAND_SERVERS = frozenset({"the tmux server", "the container daemon"})
 """Servers that run commands of every program that reaches their socket."""
 
 
-def _lends_far_reaching(effects: ActionEffects, step: ActionStep, lent: Sequence[str]) -> bool:
+def _lends_far_reaching(
+    step: ActionStep, lent: Sequence[str], profile: ConfinementProfile, own: ConfinementProfile
+) -> bool:
     if "own_secrets" in lent:
         return True
     if _CHANGING_ACCESS.intersection(lent) and not _can_only_read(step):
         return True
     if "sockets" in lent and not _can_only_read(step):
-        servers = build_profile(effects).peers
-        return not _COMMAND_SERVERS.isdisjoint(servers)
+        return not _COMMAND_SERVERS.isdisjoint(profile.peers)
     if "special" not in lent:
         return False
-    own = build_profile(replace(effects, steps=(step,))).special
-    return bool(_FAR_REACHING.intersection(build_profile(effects).special).difference(own))
+    return bool(_FAR_REACHING.intersection(profile.special).difference(own.special))
 
 
 def _can_only_read(step: ActionStep) -> bool:

@@ -441,10 +441,16 @@ def program_names() -> Iterator[str]:
 
 def variable_decides_code(variable: str) -> bool:
     """Whether this variable selects code, libraries, options or editors of programs."""
-    return any(
-        variable == one or (one.endswith("*") and variable.startswith(one[:-1]))
-        for one in path_lists()["variables"]
-    )
+    names, beginnings = _code_variables()
+    return variable in names or variable.startswith(beginnings)
+
+
+@cache
+def _code_variables() -> tuple[frozenset[str], tuple[str, ...]]:
+    """Whole names, and beginnings of names."""
+    listed = path_lists()["variables"]
+    beginnings = tuple(each[:-1] for each in listed if each.endswith("*"))
+    return frozenset(listed), beginnings
 
 
 @cache

@@ -219,7 +219,7 @@ class ProposedHypothesis(Value, kw_only=True, frozen=True, forbid_unknown_fields
     value: Annotated[str, about("the concrete value that is wrong")] = ""
     evidence: Annotated[tuple[str | int, ...], about("numbers of looks, as #12")] = ()
     confidence: Annotated[float, about("from 0 to 1")] = 0.5
-    check: Annotated[str, about("only looks; fails now, ends with 0 once mended")] = ""
+    check: Annotated[str, about("only looks; fails now, ends with 0 once repaired")] = ""
     fix: Annotated[str, about("the least destructive way, in words")] = ""
 
 

@@ -29,19 +29,19 @@ FINDING_REMINDER = "Words are not kept. Say what you found with the tool `findin
 SYNTHESIS_PROMPT = """\
 Several have looked into a host in trouble. Judge what they found; you cannot look yourself.
 Call `conclude` once:
-- verdict: fix (something is broken and can be mended), no-incident (nothing is or was), recovered \
-(it was, and mended itself), escalate (a person must decide, or nobody knows).
+- verdict: fix (something is broken and can be repaired), no-incident (nothing is or was), \
+recovered (it was, and ended by itself), escalate (a person must decide, or nobody knows).
 - hypotheses, the likeliest first, at most three. Each names the component (one file, unit, table \
 or link), the mechanism in one sentence, the concrete value that is wrong, and as evidence \
 numbers (#12) of looks below. The cause, not the symptom: what made it so?
-- check: a command that only looks, fails now, and ends with 0 once it is mended.
+- check: a command that only looks, fails now, and ends with 0 once it is repaired.
 - fix: the least destructive way, in one or two sentences. Putting back a value comes before \
 restarting, restarting before replacing, and nothing is ever deleted that cannot come back.
 - what was ruled out, and what is still missing.
 {rule}"""
 CONCLUDE_REMINDER = "Words are not kept. Call the tool `conclude` with your judgement."
 REMEDIATOR_PROMPT = """\
-You mend a host in trouble, on a hypothesis that others came to. Nobody is there to ask.
+You repair a host in trouble, on a hypothesis that others came to. Nobody is there to ask.
 - Look first whether the hypothesis holds. If it does not, or the only way is one that a person \
 must decide on, change nothing and call `done` with `gave_up`.
 - The smallest and least destructive change that removes the cause, one at a time; leave \
@@ -119,7 +119,7 @@ def render_hypothesis(hypothesis: Hypothesis, run: str) -> str:
     parts = [f"The hypothesis:\n{mark_as_data(text, 'those who investigated', run)}"]
     if hypothesis.check:
         parts.append(
-            "A check that fails now and should hold once it is mended:\n"
+            "A check that fails now and should hold once it is repaired:\n"
             + mark_as_data(hypothesis.check, "those who investigated", run)
         )
     return "\n\n".join(parts)

@@ -24,9 +24,9 @@ You are on call, and nobody else is awake. An alert came in:
 [{severity}] {title}
 {text}
 {labels}
-Find out what is wrong on this host, mend its cause with the smallest change that does, and verify \
-that it holds, also after the service is restarted or its job runs again. Leave everything else \
-as it is. Not every alert is an incident: if nothing is wrong, or it has recovered by itself, \
+Find out what is wrong on this host, repair its cause with the smallest change that does, and \
+verify that it holds, also after the service is restarted or its job runs again. Leave everything \
+else as it is. Not every alert is an incident: if nothing is wrong, or it has recovered by itself, \
 change nothing. If the only way is one that a person must decide on, do not take it.
 {more}
 At the end call `conclude` once, with what was broken, how, by which value, the commands whose \

@@ -38,6 +38,6 @@ def draw(rng: RandomSource) -> ScenarioSpec:
 SCENARIO = Scenario(
     name="two-faults-at-once",
     group="judgement",
-    summary="two unrelated faults on one host; mending one of them is not enough",
+    summary="two unrelated faults on one host; fixing one of them is not enough",
     draw=draw,
 )
