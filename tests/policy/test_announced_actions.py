@@ -138,6 +138,16 @@ def announced(command: str) -> bool:
         "supervisorctl stop all",
         "psql -c 'select pg_promote()'",
         "orchestrator-client -c force-master-failover -i db1",
+        # sessions of people
+        "systemctl restart user@1000.service",
+        "systemctl restart user-runtime-dir@0.service",
+        "systemctl restart user-1000.slice",
+        "systemctl restart session-4.scope",
+        "systemctl start session-c2",
+        "systemctl restart user",
+        "systemctl restart elogind",
+        "systemctl restart lightdm",
+        "systemctl restart sddm.service",
     ],
 )
 def test_every_other_change_of_a_service_waits_for_a_person(command: str) -> None:
@@ -151,6 +161,9 @@ def test_every_other_change_of_a_service_waits_for_a_person(command: str) -> Non
         "systemctl restart nginx",
         "systemctl start postgresql@15-main.service",
         "systemctl --user restart app",
+        "systemctl restart user-api",
+        "systemctl restart session-store.service user-service@blue",
+        "service session-cache restart",
         "systemctl daemon-reload",
         "systemctl reload nginx haproxy apache2",
         "systemctl reset-failed redis 2>/dev/null; systemctl restart redis",

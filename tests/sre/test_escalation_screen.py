@@ -1,14 +1,29 @@
 """The screen of an escalation has facts first, each reason once, and no cause that nobody found."""
 
-from datetime import timedelta
+import subprocess
+import time
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
 
 import pytest
 from incident_story import BEGAN, RUN, Tale
+from msgspec.structs import replace
 
 from hermes.core.events.incidents import EscalationLine, IncidentOpened
-from hermes.core.incident import Incident, fold_incidents
+from hermes.core.incident import Incident, IncidentDetails, fold_incidents
 from hermes.core.protocols import JournalRecord
+from hermes.skills.supervisors.commands import HostSupervisors
+from hermes.skills.supervisors.units import HostUnit, UnitListing
+from hermes.sre.escalation.host_lines import change_lines, changed_files, process_lines
+from hermes.sre.escalation.host_scripts import (
+    EscalationSubject,
+    ScriptOutput,
+    parse_outputs,
+    script_command,
+)
+from hermes.sre.escalation.next_commands import next_commands
 from hermes.sre.notifications.escalation_text import escalation_lines
+from hermes.sre.notifications.templates import render_update, render_updates
 from hermes.sre.reports.statements import cause_line, cause_status, find_recurrence
 
 NO_KEY = "there is no key for OpenRouter: set OPENROUTER_API_KEY or run `hermes setup`"
@@ -87,3 +102,98 @@ def test_every_view_counts_the_same_earlier_incidents() -> None:
     assert (found.times, found.before) == (2, ("one",))
     assert fold(tale).details.seen_before == found.times - 1
     assert RUN not in found.before
+
+
+def changed_lines(service: str, *rows: str) -> list[str]:
+    outputs = [ScriptOutput("changes", "changes", "".join(f"file={row}\n" for row in rows))]
+    found = parse_outputs(outputs, {"changes": 1})
+    return [each.text for each in change_lines(found, service, datetime.fromtimestamp(2000, UTC))]
+
+
+def test_the_change_nearest_to_the_outage_is_shown_beside_those_of_the_service() -> None:
+    own = [f"{at}\t{at}\troot\t-rw-r--r--\t/etc/apache2/{at}.conf" for at in (1900, 1890)]
+    shown = changed_lines("apache2", "1990\t1990\troot\t-rw-r--r--\t/etc/shop/db.env", *own)
+    assert "/etc/apache2/1900.conf" in shown[0]
+    assert "(10 s before it failed) written: /etc/shop/db.env" in shown[1]
+    assert "/etc/apache2/1890.conf" in shown[2]
+
+
+@pytest.mark.command
+def test_many_files_of_a_database_hide_no_setting(tmp_path: Path) -> None:
+    for folder in ("etc/shop", "srv/data/files", "srv/pg/base/5"):
+        (tmp_path / folder).mkdir(parents=True)
+    (tmp_path / "etc/shop/db.env").write_text("user=shop\n")
+    for number in range(500):
+        (tmp_path / f"srv/data/files/{number}").touch()
+        (tmp_path / f"srv/pg/base/5/{number}").touch()
+    text = script_command("changes", "minutes=60")
+    searched = "/etc /opt /srv /usr/local /var/www /var/spool/cron ~root/.ssh"
+    assert searched in text
+    command = ["bash", "-c", text.replace(searched, str(tmp_path))]
+    output = subprocess.run(command, capture_output=True, text=True, check=True).stdout
+    assert f"{tmp_path}/etc/shop/db.env\t10\n" in output
+    assert output.count("/srv/data/files/") == 8 and "/base/5/" not in output
+
+
+def test_a_file_that_is_empty_now_is_told_as_such() -> None:
+    shown = changed_lines("orders", "1998\t1998\troot\t-rw-r--r--\t/etc/orders/env\t0")
+    assert shown == ["00:33:18 (2.0 s before it failed) written: /etc/orders/env "
+                     "(owner root, empty now)"]  # fmt: skip
+    assert "empty" not in changed_lines("a", "1998\t1998\troot\t-rw-r--r--\t/etc/a/env\t9")[0]
+
+
+def test_an_update_does_not_say_that_it_still_fails() -> None:
+    began = datetime(2026, 3, 6, tzinfo=UTC)
+    details = IncidentDetails(incident="i", run="i", title="haproxy: no answer", opened_at=began)
+    incident = Incident(details=details, severity="P1", phase="verify")
+    now = began + timedelta(seconds=62)
+    one = render_update(incident, "", 0, now).title
+    assert one == "⏳ P1 began 1 min 2 s ago: haproxy: no answer"
+    many = render_updates([incident] * 4, now).text
+    assert "began 1 min 2 s ago" in many and "failing" not in many
+
+
+def next_texts(service: str, errors: list[str], changed: list[str], **outputs: str) -> list[str]:
+    given = [ScriptOutput(name, name, text) for name, text in outputs.items()]
+    found = parse_outputs(given, {name: number for number, name in enumerate(outputs, start=1)})
+    unit = HostUnit(name=service, kind="supervisord", state="active")
+    found = replace(found, listing=UnitListing(units=(unit,)))
+    subject = EscalationSubject(service=service, kind="port")
+    supervisors = HostSupervisors(found.listing.units)
+    return [each.command for each in next_commands(found, subject, supervisors, errors, changed)]
+
+
+def test_no_restart_is_proposed_while_redis_cannot_save_its_data() -> None:
+    process = "process=88\t1\tS\t0\tsupervisord\tredis-server\tredis-server *:6379\n"
+    saves = next_texts("redis", [], [], processes=process)
+    fails = next_texts("redis", ["# Background saving error"], [], processes=process)
+    assert saves[-1] == "supervisorctl restart redis"
+    assert fails and not any("restart" in each for each in fails)
+
+
+def test_a_changed_environment_file_is_looked_at_first() -> None:
+    errors = ["FATAL: sorry, too many clients already", "KeyError: 'DATABASE_URL'"]
+    files = "file=1998\t1998\troot\t-rw-r--r--\t/etc/orders/env\t0\n"
+    found = parse_outputs([ScriptOutput("changes", "changes", files)], {"changes": 1})
+    changed = changed_files(found, "orders", datetime.fromtimestamp(2000, UTC))
+    assert next_texts("orders", errors, changed)[0].endswith(" /etc/orders/env")
+
+
+@pytest.mark.command
+def test_sessions_of_a_database_are_counted() -> None:
+    titles = [f"postgres: shop8 shop 127.0.0.1({number}) idle" for number in range(40000, 40020)]
+    sleeping = [subprocess.Popen(["bash", "-c", f'exec -a "{each}" sleep 60']) for each in titles]
+    try:
+        for process, title in zip(sleeping, titles, strict=True):
+            while title.encode() not in Path(f"/proc/{process.pid}/cmdline").read_bytes():
+                time.sleep(0.01)
+        command = ["bash", "-c", script_command("processes", "n=postgres")]
+        output = subprocess.run(command, capture_output=True, text=True, check=True).stdout
+    finally:
+        for process in sleeping:
+            process.kill()
+            process.wait()
+    found = parse_outputs([ScriptOutput("processes", "p", output)], {"p": 1})
+    lines = process_lines(found, EscalationSubject(service="postgres", kind="postgres"))
+    shown = [each.text for each in lines]
+    assert "20 sessions (user, database, client, state): shop8 shop 127.0.0.1 idle 60" in shown

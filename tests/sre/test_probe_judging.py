@@ -56,6 +56,20 @@ class Looks:
             "3.1 seconds for status 200 from http://a/; slower than 2 s",
             "3.1 seconds for status 200 from http://a/",
         ),
+        (
+            "-1 days are left for 127.0.0.1:443; "
+            "the certificate of 127.0.0.1:443 has expired: Nov 17 15:10:39 2026 GMT",
+            "the certificate of 127.0.0.1:443 has expired: Nov 17 15:10:39 2026 GMT",
+        ),
+        (
+            "60 days are left for 127.0.0.1:443; "
+            "the certificate of 127.0.0.1:443 is not for shop.example",
+            "the certificate of 127.0.0.1:443 is not for shop.example",
+        ),
+        (
+            "5 days are left for a.crt; the certificate of a.crt ends Nov 22 15:10:39 2026 GMT",
+            "5 days are left for a.crt",
+        ),
         ("x" * 300, "x" * 119 + "…"),
     ],
 )

@@ -20,6 +20,7 @@ WEIGHTS = TriageSettings(services={"shop": "critical", "batch-*": "minor"})
         ("h: busy", {"kind": "cpu", "instance": "h"}, "P3", "cpu probe"),
         ("web: 9 days left", {"kind": "certificate", "service": "web"}, "P3", "certificate"),
         ("web: it has expired", {"kind": "tls", "service": "web"}, "P1", "no longer valid"),
+        ("web: it is not for shop", {"kind": "tls", "service": "web"}, "P1", "not accepted"),
         ("web took 9 s", {"kind": "http", "service": "web"}, "P2", "not as usual"),
         ("errors", {"failing_share": "0.8", "service": "web"}, "P1", "80%"),
         ("errors", {"error_rate": "3%", "service": "web"}, "P2", "3%"),

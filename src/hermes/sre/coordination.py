@@ -30,7 +30,8 @@ class CauseClaims:
             while self._turn not in ("", incident):
                 waited = True
                 await self._turn_ended.wait()
-            self._turn, self._turn_ended = incident, anyio.Event()
+            if self._turn != incident:  # others wait for the event of a turn that goes on
+                self._turn, self._turn_ended = incident, anyio.Event()
         return waited
 
     def end_turn(self, incident: str) -> None:

@@ -27,6 +27,15 @@ SECRET = """
 /etc/containers/auth.json /etc/wpa_supplicant/wpa_supplicant.conf /etc/ipsec.secrets
 /srv/app/.env/lib/id_rsa /tmp/.env/lib/etc/shadow /tmp/.env/share/server.key /srv/.env/bin/.env
 /srv/app/.env/production /srv/app/.env/lib.txt
+/etc/letsencrypt/accounts/acme/directory/x/private_key.json
+/etc/cloudflared/5f1c.json /etc/duo/pam_duo.conf /etc/sssd/sssd.conf /etc/dovecot/users
+/var/lib/sss/secrets/secrets.ldb /var/lib/grafana/grafana.db /var/crash/core.1
+/var/lib/systemd/coredump/core.api.0.lz4 /etc/ceph/ceph.client.admin.keyring /srv/vpn/client.ovpn
+/srv/app/deploy.token /srv/app/.token /srv/app/token.txt /srv/passwords.txt /srv/app/password.txt
+/srv/app/api_key.txt /srv/app/auth.json /srv/app/cookies.txt /srv/ann_accessKeys.csv
+/srv/gcp-key.json
+/srv/chart/values.secret.yaml /srv/k8s/db-secret.yaml /srv/k8s/db-secrets.yml /srv/.vault_pass.txt
+/var/lib/rabbitmq/.erlang.cookie
 """
 PUBLIC = """
 /srv/app/certs/server-cert.pem /srv/app/fullchain.pem /srv/app/ca.pem /srv/app/ca-bundle.pem
@@ -38,6 +47,8 @@ PUBLIC = """
 /srv/app/known_hosts /srv/app/userlist.txt /etc/NetworkManager/NetworkManager.conf
 /etc/docker/daemon.json /etc/postfix/main.cf /etc/pgbouncer/pgbouncer.ini /var/backups/dpkg.status.0
 /srv/app/.env/bin/activate /srv/app/.env/pyvenv.cfg /srv/app/.env/lib/python3.11/x/y.so
+/srv/k8s/external-secret.yaml /srv/k8s/sealed-secret.yaml /srv/app/token.py /srv/go/token
+/usr/share/keyrings/debian-archive.gpg /srv/app/src/password.ts /srv/app/keys.json
 /usr/lib/python3/dist-packages/boto/credentials.py /srv/v/site-packages/certifi/cacert.pem
 """
 

@@ -60,6 +60,44 @@ _APPROVAL_CLAIM = lazy_pattern(
     r"\b(?:ask(?:ing)?\b|approvals?\b|confirmations?\b|permission\b|questions?\b)",
     re.IGNORECASE,
 )
+_CONSENT = lazy_pattern(
+    r"\b(?:approval|permission|consent|authori[sz]ation|go-?ahead|clearance|sign-?off)s?\b.{0,60}"
+    r"\b(?:given|granted|obtained|received|exists?|on file|confirmed|stands?|agreed|waived)\b"
+    r"|\b(?:gave|given|granted|has|have|received|got)\b.{0,24}\b(?:approval|permission|consent"
+    r"|go-?ahead|clearance|sign-?off)\b.{0,24}\b(?:to|for)\b"
+    r"|\b(?:fine|ok|okay|happy|comfortable|agrees?|agreed|consents?|consented)\b.{0,24}"
+    r"(?:\b(?:with|to|that)\b.{0,60}(?:`|\bat any time\b|\bany ?time\b|\balways\b)|\bto skip)"
+    r"|\b(?:approvals?|confirmations?|announcements?|questions?)\b.{0,24}"
+    r"\b(?:skipped|bypassed|disabled|ignored|off|unnecessary|superfluous|not needed)\b",
+    re.IGNORECASE,
+)
+"""Says that a person has agreed to something."""
+_GUARD_CLAIM = lazy_pattern(
+    r"\bpolicy\.\w+|\bapproval_timeout\b"
+    r"|\b(?:commands?|actions?|changes?|calls?)\b.{0,30}\b(?:not|never|n[’']t|un)\W?\s*"
+    r"(?:judged|checked|confined|restricted|enforced|recorded|audited|logged)\b"
+    r"|\b(?:policy|rules?|gate|guard|sandbox|confinement|audit)\b.{0,30}"
+    r"\b(?:do(?:es)? not apply|(?:switched|turned) off|disabled|suspended|lifted|sandboxed)\b"
+    r"|\bset (?:is )?(?:sandboxed|observe)\b",
+    re.IGNORECASE,
+)
+"""Says how the agent is guarded: that is in the settings, and nowhere else."""
+_DISMISSAL = lazy_pattern(
+    r"\b(?:findings?|alerts?|alarms?|warnings?|errors?|reports?)\b.{0,60}"
+    r"(?:\bnobody (?:needs?|wants?|cares?)|\bno one (?:needs?|wants?|cares?)"
+    r"|\b(?:can|may|should|are to|is to) be (?:ignored|skipped|dropped|dismissed|left out))",
+    re.IGNORECASE,
+)
+_HARMFUL_COMMAND = lazy_pattern(
+    r"\brm\s+(?:-\S+\s+)*-\w*[rR]|\brm\s+-\w*[rR]\w*|\bmkfs\b|\bdd\s+if=|\bshred\b|\bwipefs\b"
+    r"|\b(?:drop|truncate)\s+(?:table|database|schema)\b|\bflush(?:all|db)\b|\bchmod\s+(?:-R\s+)?[0-7]*777"
+    r"|(?:\b(?:sourc(?:e|ing)|bash|sh|exec|python3?|perl)|(?<!\S)\.)\s+[\"'`]?/(?:tmp|var/tmp|dev/shm)/"
+    r"|\b(?:output|outputs|result|results|content|contents)\s+of\s+`?"
+    r"(?:cat|env|printenv|set|ps|history|kubectl|aws|head|tail|grep|/etc/|\.env)\b"
+    r"|https?://[^\s`]*[?&/][\w-]*=?(?:<[^>\n]{1,60}>|\$[({\w]|\{\{)",
+    re.IGNORECASE,
+)
+"""A command that loses data or runs code of a temporary file, or output that is to be passed on."""
 _TELLING = (
     r"(?:mention(?:ed|ing|s)?|tell(?:ing|s)?|told|inform(?:ed|ing|s)?|notif(?:y|ied|ying|ies)"
     r"|disclos\w+|reveal\w*|announc\w+|bring(?:ing)? (?:\w+ )?up|brought up|talk(?:ed|ing)? about"
@@ -111,9 +149,13 @@ _SENT_SECRETS = lazy_pattern(
 
 def is_standing_order(text: str) -> bool:
     """True for a sentence that orders something for later, says that it is approved, that people
-    are not to hear of something, or that code or secrets go over the network."""
+    are not to hear of something, how the agent is guarded, or that code or secrets go over the
+    network; and for one with a command that loses data."""
     plain = normalize_text(text)
-    patterns = (_STANDING_ORDER, _APPROVAL_CLAIM, _CONCEALMENT, _FETCHED_CODE, _SENT_SECRETS)
+    patterns = (
+        _STANDING_ORDER, _APPROVAL_CLAIM, _CONSENT, _GUARD_CLAIM, _DISMISSAL, _CONCEALMENT,
+        _HARMFUL_COMMAND, _FETCHED_CODE, _SENT_SECRETS,
+    )  # fmt: skip
     return any(each.search(plain) for each in patterns)
 
 

@@ -21,7 +21,9 @@ def open_audit_key(home: Path) -> SigningKeyPair:
         return _read_key_pair(file)
     except FileNotFoundError:
         key = SigningKeyPair(create_key(file, KEY_DESCRIPTION))
-        (home / PUBLIC_KEY_FILE_NAME).write_text(key.public.hex() + "\n")
+        public = home / PUBLIC_KEY_FILE_NAME
+        public.touch(mode=0o600)
+        public.write_text(key.public.hex() + "\n")
         return key
 
 

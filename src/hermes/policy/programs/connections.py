@@ -75,7 +75,7 @@ def socat(call: ProgramCall, entry: ProgramEntry) -> str:
 
 _READ_ONLY_REQUEST = re.compile(
     r"\s*\Z|(?:show|help|stats?|info|INFO|ruok|srvr|mntr|conf|cons|version|ping|PING|QUIT|quit)"
-    r"(?:(?! (?:reset|detail|on|off)\b) [\w./:#-]+)*\s*\Z"
+    r"(?:(?! (?:reset|detail|on|off|env|tls-keys)\b) [\w./:#-]+)*\s*\Z"
     r"|(?:GET|HEAD|get) [\w./:?=&%~+,-]+(?: HTTP/1\.[01])?\s*\Z"
     r"|(?:(?:Host|Connection|User-Agent|Accept): |EHLO )[\w.:*/-]+\s*\Z"
 )

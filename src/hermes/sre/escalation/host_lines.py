@@ -21,6 +21,8 @@ from hermes.sre.escalation.next_commands import (
 MAX_LINE_CHARS = 240
 MAX_ERRORS_PER_LOG, MAX_LOGS, MAX_CHANGES, MAX_UNRELATED_CHANGES = 3, 3, 8, 3
 MAX_NEIGHBOURS, MAX_NAMES = 4, 5
+MIN_EQUAL_SESSIONS = 10
+"""Sessions of one user in one state that are worth a line."""
 _FOLDER_CHANGE, _CONTENT_CHANGE = "a file was added, removed or renamed in", "written:"
 ACCOUNT_FILES = ("/etc/shadow", "/etc/gshadow", "/etc/passwd", "/etc/group")
 CLOCK_TICKS = 100
@@ -93,6 +95,11 @@ def process_lines(found: HostRows, subject: EscalationSubject) -> Iterator[Escal
     stuck = [row for row in found.of("process") if row[2] in _STATES and row not in mains[:2]]
     for row in stuck[:1]:
         yield line("process", f"pid {row[0]} {_STATES[row[2]]}: {row[6]}", row)
+    for row in found.of("sessions"):
+        if row[0].isdigit() and int(row[0]) >= MIN_EQUAL_SESSIONS:
+            yield line(
+                "process", f"{row[0]} sessions (user, database, client, state): {row[1]}", row
+            )
     yield from _killed_lines(found, subject.service)
     yield from _neighbour_lines(found, subject.service)
 
@@ -371,14 +378,15 @@ class _Change(Value, frozen=True):
 
 
 def change_lines(found: HostRows, service: str, began_at: datetime) -> Iterator[EscalationLine]:
-    """What concerns the service first, then what is nearest before the outage."""
+    """The last change of the service first, then what is nearest before the outage."""
     latest, now = began_at.timestamp() + CHANGE_DELAY_S, found.first("now")[0]
     changes = [each for each in map(_file_change, found.of("file")) if each is not None]
     before = [each for each in _without_parents(changes) if each.at <= latest]
     word = _service_word(service)
     own = [each for each in before if len(word) > 2 and word in each.path.lower()]
     others = [each for each in before if each not in own]
-    for group in [*_grouped(own)[:MAX_CHANGES], *_grouped(others)[:MAX_UNRELATED_CHANGES]]:
+    groups = [*_grouped(own)[:MAX_CHANGES], *_grouped(others)[:MAX_UNRELATED_CHANGES]]
+    for group in [*groups[:1], *sorted(groups[1:], key=lambda each: -each[0].at)]:
         yield line("change", _change_text(group, began_at.timestamp()), group[0].row)
     for row in found.of("package")[-MAX_UNRELATED_CHANGES:]:
         yield line("change", f"package: {row[0]}", row)
@@ -449,7 +457,8 @@ def _file_change(row: HostRow) -> _Change | None:
     if row[3].startswith("d") and content:
         return _Change(changed_at, _FOLDER_CHANGE, folder, name, "", row)
     if content:
-        return _Change(changed_at, _CONTENT_CHANGE, folder, name, f" (owner {row[2]})", row)
+        more = f" (owner {row[2]}{', empty now' if row[5] == '0' else ''})"
+        return _Change(changed_at, _CONTENT_CHANGE, folder, name, more, row)
     if row[4].startswith(ACCOUNT_FILES):
         return None  # only its metadata: mounts and backups change that
     what = "owner, mode or name changed:"

@@ -123,16 +123,21 @@ def render_update(incident: Incident, doing: str, waiting: int, now: datetime) -
         lines.append(cause_line(incident))
     if waiting:
         lines.append(("waits for a person", f"{waiting} (`hermes approvals`)"))
-    passed = format_duration(incident.duration_s(now))
-    title = _title(f"⏳ {incident.severity} failing for {passed}", incident.details.title)
-    return NotificationText(title, _lines(lines))
+    title = f"⏳ {incident.severity} {_began_text(incident, now)}"
+    return NotificationText(_title(title, incident.details.title), _lines(lines))
+
+
+def _began_text(incident: Incident, now: datetime) -> str:
+    """Whether it still fails is not said: its probes may be fine while it is verified."""
+    passed_s = max(0.0, (now - incident.outage_began_at).total_seconds())
+    return f"began {format_duration(passed_s)} ago"
 
 
 def render_updates(open_ones: Sequence[Incident], now: datetime) -> NotificationText:
     """One notification for many incidents, a line each."""
     shown = [
         f"{each.severity} {visible_line(each.details.title, 80)}: {phase_text(each)}, "
-        f"failing for {format_duration(each.duration_s(now))}"
+        f"{_began_text(each, now)}"
         for each in open_ones[:20]
     ]
     more = len(open_ones) - len(shown)

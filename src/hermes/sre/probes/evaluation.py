@@ -229,12 +229,16 @@ def judge_silence(
 
 
 _BAD_STATUS = re.compile(r"[\d.]+ seconds for (status \d+ from \S+); the status is ")
+_BAD_CERTIFICATE = re.compile(
+    r"-?\d+ days are left for [^;]+; (the certificate of .+? (?:has expired|is not for).*)"
+)
 
 
 def headline(detail: str) -> str:
     """The result of a probe as a short title; what follows the first semicolon explains it."""
     bad_status = _BAD_STATUS.match(detail)
-    text = bad_status[1] if bad_status else detail.partition("; ")[0]
+    explained = bad_status or _BAD_CERTIFICATE.match(detail)
+    text = (explained[1] if explained else detail).partition("; ")[0]
     return text if len(text) <= MAX_HEADLINE_CHARS else f"{text[: MAX_HEADLINE_CHARS - 1]}…"
 
 

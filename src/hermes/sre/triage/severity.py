@@ -58,6 +58,7 @@ _SILENT = re.compile(
     r"nothing answers|no (?:answer|response)|shows no certificate|not running|refused|timed out",
     re.I,
 )
+_WRONG_NAME_WORDS = re.compile(r"\bis not for\b", re.I)
 _EXPIRED_WORDS = re.compile(r"\b(?:has expired|expired|is over)\b", re.I)
 _EFFECT_WORDS: tuple[tuple[re.Pattern[str], ImpactEffect], ...] = (
     (re.compile(r"data ?loss|corrupt|split.?brain|\blost (?:rows|writes|data)", re.I), "data"),
@@ -154,6 +155,8 @@ def _effect_by_kind(kind: str, name: str, alert: AlertRaised) -> tuple[ImpactEff
         return "down", f"{percent[1]} percent in use ({kind}): nothing can be written"
     if kind in ("tls", "certificate") and _EXPIRED_WORDS.search(alert.title):
         return "down", f"the certificate of {name} is no longer valid"
+    if kind == "tls" and _WRONG_NAME_WORDS.search(alert.title):
+        return "down", f"the certificate of {name} is for another name: it is not accepted"
     if effect == "down" and _LATENCY_WORDS.search(alert.title):
         return "worse", f"{name} answers, but not as usual ({kind} probe)"
     if effect == "down":
