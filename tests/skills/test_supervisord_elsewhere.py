@@ -1,5 +1,6 @@
 """A supervisord with a configuration of any name: its programs, their states and their commands."""
 
+import os
 import subprocess
 import time
 from collections.abc import Iterator
@@ -14,8 +15,8 @@ from hermes.environments.local import LocalEnvironment
 from hermes.skills.supervisors.commands import HostSupervisors
 from hermes.skills.supervisors.units import UnitListing, list_units, supervisord_log_functions
 from hermes.sre.probes.discovery import propose_probes
-from hermes.sre.probes.host_scan import parse_scan, scan_script
-from hermes.sre.probes.inventory import InventoryStore
+from hermes.sre.probes.host_scan import HostScan, SupervisedProgram, parse_scan, scan_script
+from hermes.sre.probes.inventory import InventoryStore, process_probes
 from hermes.sre.probes.probe_list import build_probe_list
 from hermes.sre.settings import ProbeSettings
 
@@ -101,7 +102,7 @@ async def test_its_programs_are_listed_named_and_expected() -> None:
     }
     probe = next(e for e in propose_probes(scan, failing_too=True).probes if e.service == "web")
     assert "supervisord cannot start it" in probe.what
-    assert "supervisorctl" not in probe.what
+    assert probe.what.startswith("tail "), "supervisorctl may not find its configuration"
 
 
 @contextmanager
@@ -129,3 +130,26 @@ async def test_a_program_that_it_gave_up_is_checked_beside_declared_probes(tmp_p
             store = InventoryStore(tmp_path, here.target)
             listed = await build_probe_list(here, store, ProbeSettings(), declared=[])
     assert "given-up-web" in {each.service for each in listed.probes}
+
+
+@pytest.mark.parametrize(
+    ("last", "asked", "fine"),
+    [
+        ("gave up: web entered FATAL state, too many start retries too quickly", "FATAL", False),
+        ("success: web entered RUNNING state, process has stayed up", "FATAL", True),
+        ("gave up: web entered FATAL state, too many start retries too quickly", "RUNNING", True),
+    ],
+)
+def test_where_the_log_of_supervisord_is_old_its_command_is_asked(
+    last: str, asked: str, fine: bool, tmp_path: Path
+) -> None:
+    """As in a copy of a host, where supervisord does not run."""
+    log, command = tmp_path / "supervisord.log", tmp_path / "supervisorctl"
+    log.write_text(f"2026-11-18 15:50:19,000 INFO {last}\n")
+    command.write_text(f"#!/bin/sh\necho web {asked}\n")
+    command.chmod(0o755)
+    program = SupervisedProgram(name="web", state="FATAL", log=str(log))
+    [probe] = process_probes(HostScan(supervised=(program,)))
+    variables = {"PATH": f"{tmp_path}:{os.environ['PATH']}"}
+    done = subprocess.run(["bash", "-c", probe.what], env=variables, check=False)
+    assert (done.returncode == 0) is fine

@@ -392,14 +392,16 @@ def _command_test(process: HostProcess) -> str:
 
 
 def _supervisord_test(program: SupervisedProgram) -> str:
+    asked = f"timeout 5 supervisorctl status {quote(program.name)} 2>/dev/null | grep -qw RUNNING"
     if not _LOG_PATH.fullmatch(program.log):
-        return f"supervisorctl status {quote(program.name)} 2>/dev/null | grep -qw RUNNING"
-    # Its supervisord may have a configuration that supervisorctl does not find by itself.
+        return asked
+    # Its supervisord may have a configuration that supervisorctl does not find by itself; in a copy
+    # of the host nothing writes the log, and supervisorctl speaks of the programs of the copy.
     name = rf"'?{re.escape(program.name)}(_[0-9]+)?'? "
     states = quote(f" (spawned|success|exited|gave up|stopped): {name}")
     return (
         f"tail -n 4000 {quote(program.log)} 2>/dev/null | grep -E -- {states} | tail -n 1"
-        " | grep -q 'entered RUNNING'"
+        f" | grep -q 'entered RUNNING' || {asked}"
     )
 
 
