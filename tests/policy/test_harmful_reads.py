@@ -64,7 +64,7 @@ def test_what_may_fill_the_disk_asks(command: str) -> None:
         "sleep 5 & wait",
         "seq 8 | xargs -P 4 -n1 echo",
         "for i in 1 2 3; do head -c 1M /dev/zero > /tmp/f$i; done",
-        "fallocate -l 100M /tmp/a; fallocate -l 100M /tmp/b",
+        "head -c 100M /dev/zero > /tmp/a; head -c 100M /dev/zero > /tmp/b",
     ],
 )
 def test_output_with_an_end_goes_its_way(command: str) -> None:

@@ -22,7 +22,6 @@ nomad alloc fs 5f1c secrets/db.env
 nomad alloc fs 5f1c web/secrets
 istioctl proxy-config secret web-0 -o json
 istioctl pc secret web-0
-aws ec2 describe-instances --debug
 aws codebuild batch-get-projects --names x
 helm get values x
 helm get values x -n prod -a
