@@ -82,3 +82,30 @@ async def test_an_init_script_with_other_settings_is_not_that_of_the_daemon(
 ) -> None:
     pid_file = "/run/redis/redis-server.pid"
     assert (await list_unit(tmp_path, pid_file, INIT_SCRIPT, *arguments)).kind == kind
+
+
+@pytest.mark.parametrize(
+    ("pid_file", "unit"),
+    [("/run/mysqld/mysqld.pid", ("mariadb", "sysvinit")), ("/run/b.pid", ("mariadbd", "daemon"))],
+)
+async def test_the_init_script_of_a_daemon_may_lack_its_last_letter(
+    tmp_path: Path, pid_file: str, unit: tuple[str, str]
+) -> None:
+    (tmp_path / "init.d").mkdir()
+    (tmp_path / "mysql/mariadb.conf.d").mkdir(parents=True)
+    script = tmp_path / "init.d/mariadb"
+    script.write_text("test -x /usr/sbin/mariadbd || exit 0\nmysqld_safe &\n")
+    script.chmod(0o755)
+    settings = "#pid-file = /run/b.pid\npid-file = /run/mysqld/mysqld.pid\n"
+    (tmp_path / "mysql/mariadb.conf.d/server.cnf").write_text(settings)
+
+    async def run(text: str) -> str:
+        for path in ("/etc/init.d", "/etc/mysql", "/run/systemd/system", "/run/openrc"):
+            text = text.replace(path, str(tmp_path / Path(path).name))
+        done = await anyio.run_process(["bash", "-c", text], check=False)
+        return done.stdout.decode() if "mariadbd --user=mysql" in text else ""
+
+    command = ("/usr/sbin/mariadbd", "--user=mysql")
+    daemon = PlainDaemon(name="mariadbd", command=command, user="mysql", pid_file=pid_file)
+    (found,) = (await list_units(run, [daemon], service="mariadbd")).find("mariadbd")
+    assert (found.name, found.kind) == unit

@@ -31,6 +31,28 @@ def test_a_host_that_the_text_names_may_be_called_and_another_may_not() -> None:
     assert (named.blocked, hidden.blocked, other.blocked) == (False, True, True)
 
 
+@pytest.mark.parametrize(
+    ("path", "text"),
+    [
+        ("scripts/a.sh", 'fail "No package manager. See https://brew.acme.test"\n'),
+        ("metadata.json", '{\n  "authorUrl": "https://blog.acme.test/me",\n  "version": "1"\n}\n'),
+        ("setup.json", '{"command": "git config user.email eval@acme.invalid"}\n'),
+    ],
+)
+def test_an_address_that_nothing_connects_to_is_not_stopped(path: str, text: str) -> None:
+    assert not looked("Counts words.", "Run it on a file.", (path, text)).blocking_findings
+
+
+def test_a_message_that_a_function_sends_is_an_address() -> None:
+    code = 'info() { curl -s "$1"; }\ninfo "https://in.acme.test/x"\n'
+    assert looked("Counts words.", "Run it on a file.", ("scripts/a.sh", code)).blocked
+
+
+def test_the_command_after_a_package_that_is_only_run_is_no_package() -> None:
+    assert not looked("Draws graphs.", "`uv run --with networkx python -`").blocking_findings
+    assert looked("Draws graphs.", "`uv run --with reqeusts python -`").blocked
+
+
 def test_a_removal_has_to_be_spoken_of_by_the_name_of_the_thing() -> None:
     step = "steps:\n  - name: clear-cache\n    command: |\n      rm -rf {}\n"
     said = "Clears the cache of an app.", "The cache folder is emptied."

@@ -1,17 +1,27 @@
 """The screen of an escalation has facts first, each reason once, and no cause that nobody found."""
 
 import subprocess
+import time
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
 from incident_story import BEGAN, RUN, Tale
+from msgspec.structs import replace
 
 from hermes.core.events.incidents import EscalationLine, IncidentOpened
 from hermes.core.incident import Incident, IncidentDetails, fold_incidents
 from hermes.core.protocols import JournalRecord
-from hermes.sre.escalation.host_lines import change_lines
-from hermes.sre.escalation.host_scripts import ScriptOutput, parse_outputs, script_command
+from hermes.skills.supervisors.commands import HostSupervisors
+from hermes.skills.supervisors.units import HostUnit, UnitListing
+from hermes.sre.escalation.host_lines import change_lines, changed_files, process_lines
+from hermes.sre.escalation.host_scripts import (
+    EscalationSubject,
+    ScriptOutput,
+    parse_outputs,
+    script_command,
+)
+from hermes.sre.escalation.next_commands import next_commands
 from hermes.sre.notifications.escalation_text import escalation_lines
 from hermes.sre.notifications.templates import render_update, render_updates
 from hermes.sre.reports.statements import cause_line, cause_status, find_recurrence
@@ -141,3 +151,49 @@ def test_an_update_does_not_say_that_it_still_fails() -> None:
     assert one == "⏳ P1 began 1 min 2 s ago: haproxy: no answer"
     many = render_updates([incident] * 4, now).text
     assert "began 1 min 2 s ago" in many and "failing" not in many
+
+
+def next_texts(service: str, errors: list[str], changed: list[str], **outputs: str) -> list[str]:
+    given = [ScriptOutput(name, name, text) for name, text in outputs.items()]
+    found = parse_outputs(given, {name: number for number, name in enumerate(outputs, start=1)})
+    unit = HostUnit(name=service, kind="supervisord", state="active")
+    found = replace(found, listing=UnitListing(units=(unit,)))
+    subject = EscalationSubject(service=service, kind="port")
+    supervisors = HostSupervisors(found.listing.units)
+    return [each.command for each in next_commands(found, subject, supervisors, errors, changed)]
+
+
+def test_no_restart_is_proposed_while_redis_cannot_save_its_data() -> None:
+    process = "process=88\t1\tS\t0\tsupervisord\tredis-server\tredis-server *:6379\n"
+    saves = next_texts("redis", [], [], processes=process)
+    fails = next_texts("redis", ["# Background saving error"], [], processes=process)
+    assert saves[-1] == "supervisorctl restart redis"
+    assert fails and not any("restart" in each for each in fails)
+
+
+def test_a_changed_environment_file_is_looked_at_first() -> None:
+    errors = ["FATAL: sorry, too many clients already", "KeyError: 'DATABASE_URL'"]
+    files = "file=1998\t1998\troot\t-rw-r--r--\t/etc/orders/env\t0\n"
+    found = parse_outputs([ScriptOutput("changes", "changes", files)], {"changes": 1})
+    changed = changed_files(found, "orders", datetime.fromtimestamp(2000, UTC))
+    assert next_texts("orders", errors, changed)[0].endswith(" /etc/orders/env")
+
+
+@pytest.mark.command
+def test_sessions_of_a_database_are_counted() -> None:
+    titles = [f"postgres: shop8 shop 127.0.0.1({number}) idle" for number in range(40000, 40020)]
+    sleeping = [subprocess.Popen(["bash", "-c", f'exec -a "{each}" sleep 60']) for each in titles]
+    try:
+        for process, title in zip(sleeping, titles, strict=True):
+            while title.encode() not in Path(f"/proc/{process.pid}/cmdline").read_bytes():
+                time.sleep(0.01)
+        command = ["bash", "-c", script_command("processes", "n=postgres")]
+        output = subprocess.run(command, capture_output=True, text=True, check=True).stdout
+    finally:
+        for process in sleeping:
+            process.kill()
+            process.wait()
+    found = parse_outputs([ScriptOutput("processes", "p", output)], {"p": 1})
+    lines = process_lines(found, EscalationSubject(service="postgres", kind="postgres"))
+    shown = [each.text for each in lines]
+    assert "20 sessions (user, database, client, state): shop8 shop 127.0.0.1 idle 60" in shown

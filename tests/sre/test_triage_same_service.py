@@ -67,6 +67,15 @@ def test_a_disk_that_joins_a_service_does_not_bring_other_services_with_it() -> 
     assert services(world) == ["shop", "nginx"], "nobody works on nginx in the incident of shop"
 
 
+def test_a_service_that_stops_while_a_log_is_worked_on_gets_its_own_incident() -> None:
+    world = World()
+    log = world.open("l", "h: 45 lines a minute of db.log report errors", host="h", kind="log")
+    world.write(PhaseEntered(run=log.run, at=world.now, incident=log.incident, phase="assess"))
+    world.pump()
+    nginx = world.open("n", "nginx: no answer within 5 s", **PORT)
+    assert (nginx.service, world.holding("n")) == ("nginx", [nginx.incident])
+
+
 @pytest.mark.parametrize("title", ["nginx: 127.0.0.1:443 shows no certificate", "no answer in 5 s"])
 @pytest.mark.parametrize("crash", [False, True])
 def test_a_service_that_shows_no_certificate_because_it_is_down_has_one_incident(

@@ -12,6 +12,8 @@ from msgspec import structs
 from hermes.core.bus import Bus
 from hermes.core.events.incidents import (
     AlertRaised,
+    AlertsJoined,
+    ChangeBegan,
     ChangesUndone,
     IncidentDiagnosed,
     IncidentVerified,
@@ -443,3 +445,21 @@ async def test_what_failed_before_an_escalation_does_not_undo_the_fix_of_a_new_f
         older = replace(baseline, older=frozenset({"http-80"}))
         verified = await verify(work, older, 1, concerns="web")
     assert (plain.helped, verified.ok, verified.helped) == (False, False, True)
+
+
+@pytest.mark.parametrize(("resolved", "known"), [(True, True), (False, False)])
+async def test_the_problem_is_over_when_its_alert_was_resolved_and_not_when_checks_confirm_it(
+    scripted: Scripted, resolved: bool, known: bool
+) -> None:
+    scripted.looks = [[DOWN], [of("web", passed("http-80"))]]
+    case = structs.replace(await scripted.opened(), fingerprint="web")
+    joined = AlertsJoined(run=case.run, incident=case.incident, count=1, fingerprints=("web",))
+    change = ChangeBegan(run=case.run, incident=case.incident, call_id="c", command="x")
+    alert = AlertRaised(run="watch", fingerprint="web", title="web", resolved=resolved)
+    await Bus(scripted.journal).publish(joined, change, alert)
+    async with scripted.ground() as ground:
+        work = IncidentWork(ground, case)
+        assert (await verify(work, await take_baseline(work), 1)).ok
+    (verified,) = events(scripted, IncidentVerified)
+    assert (verified.fine_since == alert.at) is known
+    assert (await work.read()).over_at == (alert.at if known else verified.at)

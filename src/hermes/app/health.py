@@ -32,9 +32,16 @@ CHECK_STATES = {"fine": True, "failing": False, "unknown": None}
 
 def probe_rounds(scheduler: ProbeScheduler) -> RunHealthChecks:
     async def once() -> Sequence[HealthCheckResult]:
+        found = await scheduler.run_once()
+        about_host = {each.name for each in scheduler.probes if each.kind in HOST_KINDS}
         return [
-            HealthCheckResult(name=each.probe, ok=CHECK_STATES[each.state], detail=each.detail)
-            for each in await scheduler.run_once()
+            HealthCheckResult(
+                name=each.probe,
+                ok=CHECK_STATES[each.state],
+                detail=each.detail,
+                about_host=each.probe in about_host,
+            )
+            for each in found
         ]
 
     return once

@@ -31,7 +31,9 @@ from hermes.declared.store import STATES_FOLDER, StateStore, StoreLimits
 from hermes.memory.store import open_journal
 from hermes.policy.commands.effects import READING_EFFECTS
 from hermes.settings.load import LoadedSettings
+from hermes.sre.probes.alerts import read_firing_alerts
 from hermes.sre.probes.inventory import InventoryStore
+from hermes.sre.probes.probe import HOST_KINDS
 
 LOCAL_ENVIRONMENT = "local"
 _NICENESS = 10
@@ -86,7 +88,8 @@ async def record_state(
     loaded: LoadedSettings, *, known_good: bool = False, if_healthy: bool = False
 ) -> RecordedRound:
     """One look at the host, with its events. `if_healthy`: it is a known good state when the
-    checks of the watch have passed for a while. Raises `HermesError`."""
+    checks of the watch have passed for a while, or pass and there is none yet. Raises
+    `HermesError`."""
     async with (
         open_journal(loaded.store, timeout_s=loaded.settings.store.patience) as journal,
         open_host_states(loaded) as states,
@@ -94,7 +97,8 @@ async def record_state(
         bus = Bus(journal, clean=SecretRedactor(loaded).clean_event)
         if if_healthy:
             settled = timedelta(seconds=loaded.settings.declared.settled)
-            known_good = await is_settled(journal, settled, datetime.now(UTC))
+            first = states.store.latest(states.host) is None
+            known_good = await is_settled(journal, settled, datetime.now(UTC), first=first)
 
         async def find_authors(
             changes: Sequence[StateChange], after: datetime, until: datetime
@@ -130,9 +134,13 @@ def _state_event(found: RecordedRound, id: str, known_good: bool) -> StateRecord
     )
 
 
-async def is_settled(journal: Journal, settled: timedelta, now: datetime) -> bool:
-    """Whether all rounds of checks in this time passed, at least one at its start and one now,
-    and no incident is open."""
+async def is_settled(
+    journal: Journal, settled: timedelta, now: datetime, *, first: bool = False
+) -> bool:
+    """Whether the services passed all rounds of checks in this time, at least one at its start and
+    one now, and no incident about a service is open. A busy or full host counts as good: a failing
+    service is to be compared with it. `first`: the last round is enough, as an early state to
+    compare with is better than none."""
     rounds = [
         recorded.event
         async for recorded in journal.read(kinds=("health.checked",), since=now - 2 * settled)
@@ -140,10 +148,38 @@ async def is_settled(journal: Journal, settled: timedelta, now: datetime) -> boo
     ]
     recent = [each for each in rounds if each.at >= now - settled]
     earlier = [each for each in rounds if each.at < now - settled]
-    if not recent or not earlier or not all(each.ok for each in (*recent, earlier[-1])):
+    needed = recent[-1:] if first else [*recent, *earlier[-1:]]
+    if not recent or not (first or earlier) or not all(map(_services_passed, needed)):
         return False
+    return not await _works_on_service(journal)
+
+
+def _services_passed(checked: HealthChecked) -> bool:
+    """A check that could not be run says nothing, if others passed."""
+    passed = checked.checks - len(checked.failing) - len(checked.unknown)
+    return passed > 0 and set(checked.failing) <= set(checked.about_host)
+
+
+async def _works_on_service(journal: Journal) -> bool:
+    """Whether an incident is open that is not only about how busy or full the host is."""
     records = [each async for each in journal.read(kinds=INCIDENT_KINDS)]
-    return not any(each.status == "open" for each in fold_incidents(records).values())
+    being_worked_on = [
+        each
+        for each in fold_incidents(records).values()
+        if each.status == "open" and not each.question
+    ]
+    if not being_worked_on:
+        return False
+    firing = await read_firing_alerts(journal)
+    about_host = {
+        fingerprint
+        for fingerprint, alert in firing.items()
+        if dict(alert.labels).get("kind") in HOST_KINDS
+    }
+    return any(
+        not each.fingerprints or not about_host.issuperset(each.fingerprints)
+        for each in being_worked_on
+    )
 
 
 async def own_commands(journal: Journal, after: datetime) -> list[OwnCommand]:

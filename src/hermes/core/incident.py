@@ -222,7 +222,7 @@ class Incident(Value, kw_only=True, frozen=True):
         if self.status == "escalated":
             return None
         if self.verified is not None and self.resolved_by_checks:
-            return self.verified.at
+            return self.verified.fine_since or self.verified.at
         closed = self.closed
         return closed.at if closed is not None and closed.outcome in ENDED_OUTCOMES else None
 

@@ -36,6 +36,8 @@ class RecordedRound(Value, frozen=True, kw_only=True):
     """The id of the live state; empty when nothing at all differs from the last."""
     known_good: str = ""
     """The id of the new known good state; empty when there is none."""
+    has_known_good: bool = False
+    """Whether there is a known good state now, this one or an earlier one."""
     items: int = 0
     changes: tuple[RecordedChange, ...] = ()
     left_out: tuple[str, ...] = ()
@@ -64,13 +66,14 @@ async def record_round(
         store.flush()
         store.changes.add(recorded)
     id = "" if known is not None and known.items == state.items else store.save(state)
-    good = ""
-    if known_good and _is_new_known_good(store.latest(host), state):
+    good, latest = "", store.latest(host)
+    if known_good and _is_new_known_good(latest, state):
         good = store.save(replace(state, source="known-good"))
     return RecordedRound(
         host=host,
         state=id,
         known_good=good,
+        has_known_good=bool(good) or latest is not None,
         items=len(state.items),
         changes=recorded,
         left_out=state.left_out,

@@ -11,7 +11,8 @@ class DeclaredSettings(msgspec.Struct, kw_only=True, frozen=True, forbid_unknown
     every: float = 300.0
     """Seconds between two looks at the host; more where one look takes long."""
     settled: float = 600.0
-    """Seconds for which all checks must have passed before a state counts as known good."""
+    """Seconds for which the checks of all services must have passed before a state counts as known
+    good; for the first one of a host it is enough that they pass."""
     roots: tuple[str, ...] = ()
     """Folders whose files are recorded, in place of /etc, /opt, /srv and others."""
     skip: tuple[str, ...] = ()

@@ -117,10 +117,12 @@ class Attempts:
             number, await self._playbooks.run_next(number, self._prepare_change, test)
         )
 
-    async def _try_playbook_again(self, number: int) -> AttemptResult | None:
+    async def _try_playbook_again(
+        self, number: int, *, after_wait: bool = False
+    ) -> AttemptResult | None:
         """A fault may leave its traces some time after the alert; experiments use that time."""
         return await self._verify_playbook(
-            number, await self._playbooks.look_again(number, self._prepare_change)
+            number, await self._playbooks.look_again(number, self._prepare_change, after_wait)
         )
 
     async def _verify_playbook(
@@ -146,6 +148,11 @@ class Attempts:
         playbooks look again."""
         if self._work.cluster is not None:  # a copy of this host has no cluster
             return None
+        waited = await self._experiments.wait_for_turn()
+        # Meanwhile more may have failed, or left its traces.
+        if waited and (again := await self._try_playbook_again(number, after_wait=True)):
+            self._experiments.end_turn()
+            return again
         if self._baseline.failing and not self._baseline.evidence:
             self._baseline = await extend_baseline(self._work, self._baseline)
         self._baseline = await self._experiments.observe(number, self._baseline, self._enter)

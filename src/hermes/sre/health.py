@@ -16,6 +16,8 @@ class HealthCheckResult(Value, kw_only=True, frozen=True):
     name: str
     ok: bool | None
     detail: str = ""
+    about_host: bool = False
+    """Whether it says how busy or full the host is, and nothing of a service."""
 
 
 RunHealthChecks = Callable[[], Awaitable[Sequence[HealthCheckResult]]]
@@ -47,6 +49,7 @@ async def run_health_round(
         checks=0 if problem else len(found),
         failing=failing,
         unknown=unknown,
+        about_host=tuple(each.name for each in found if each.ok is False and each.about_host),
         seconds=round(anyio.current_time() - began, 3),
     )
     return checked, found

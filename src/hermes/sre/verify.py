@@ -9,11 +9,18 @@ evidence nothing counts as fixed or recovered.
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from datetime import datetime
 
 import anyio
 
-from hermes.core.events.incidents import AlertRaised, CheckTiming, IncidentChecked, IncidentVerified
-from hermes.core.incident import IncidentDetails
+from hermes.core.events.incidents import (
+    AlertRaised,
+    ChangeBegan,
+    CheckTiming,
+    IncidentChecked,
+    IncidentVerified,
+)
+from hermes.core.incident import WITHDRAWN_LABEL, IncidentDetails
 from hermes.core.messages import Value
 from hermes.core.run_ids import new_id
 from hermes.skills.playbook.commands import run_command
@@ -37,6 +44,8 @@ REHEARSAL_FACTOR = 3.0
 MAX_REHEARSED_TIMEOUT_S = 180.0
 ROLLOUT_TIMEOUT_S = 180.0
 """Nodes pull images, start containers and probe them before a change of a workload shows."""
+MAX_EVENTS_BEFORE_OPENING = 500
+"""Events before the one that opened an incident among which its alerts are."""
 NO_EVIDENCE = "no check that observed the symptom before can show that it is gone"
 
 
@@ -241,9 +250,32 @@ async def verify(
             attempt=attempt,
             trigger=trigger,
             kept=result.helped,
+            fine_since=await _resolved_at(work) if result.ok else None,
         )
     )
     return result
+
+
+async def _resolved_at(work: IncidentWork) -> datetime | None:
+    """When the last alert of its service was resolved after a change; None while one of them fires.
+    A playbook may go on for a while after its first step has helped."""
+    known, last, begun = await work.read(), dict[str, AlertRaised](), list[datetime]()
+    after = max(0, known.seq - MAX_EVENTS_BEFORE_OPENING)
+    async for recorded in work.journal.read(after=after, kinds=("alert.raised", "change.began")):
+        event = recorded.event
+        if isinstance(event, ChangeBegan) and event.incident == work.details.incident:
+            begun.append(event.at)
+        elif isinstance(event, AlertRaised) and event.fingerprint in known.fingerprints:
+            own = event.fingerprint == work.details.fingerprint
+            if own or dict(event.labels).get("service", "") == work.details.service != "":
+                last[event.fingerprint] = event
+    over = max((each.at for each in last.values()), default=None)
+    if work.details.fingerprint not in last or over is None or not begun or over < begun[0]:
+        return None
+    proven = all(
+        each.resolved and WITHDRAWN_LABEL not in dict(each.labels) for each in last.values()
+    )
+    return over if proven else None
 
 
 async def watch_recovery(work: IncidentWork, baseline: Baseline) -> RecoveryResult:

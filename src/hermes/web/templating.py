@@ -2,9 +2,9 @@
 
 import hashlib
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from datetime import UTC, datetime
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
 from typing import Any
 
@@ -39,6 +39,8 @@ class TemplateSet:
             "moment": as_moment,
             "clock": format_clock,
             "ago": format_ago,
+            "ago_time": partial(_mark_time, kind="ago", write=format_ago),
+            "clock_time": partial(_mark_time, kind="clock", write=format_clock),
             "left": format_left,
             "since": format_since,
             "duration": format_duration,
@@ -105,6 +107,13 @@ def format_clock(value: datetime | str) -> str:
 def format_ago(value: datetime | str) -> str:
     seconds = (datetime.now(UTC) - as_moment(value)).total_seconds()
     return f"in {format_duration(-seconds)}" if seconds < 0 else f"{format_duration(seconds)} ago"
+
+
+def _mark_time(value: datetime | str, *, kind: str, write: Callable[[datetime], str]) -> Markup:
+    """The time as a person reads it, the exact one behind it. Not a macro: pages have hundreds."""
+    at = as_moment(value)
+    exact = at.strftime("%Y-%m-%d %H:%M:%S UTC")
+    return Markup(f'<time datetime="{at}" data-{kind} title="{exact}">{write(at)}</time>')
 
 
 def format_since(value: datetime | str) -> str:

@@ -13,6 +13,8 @@ PAUSE_PER_CPU_S = 250.0
 MAX_RECORDING_PAUSE_S = 3600.0
 FIRST_RECORDING_S = 20.0
 """The start of a watch has more urgent work."""
+FIRST_RETRY_S = 60.0
+"""The first pause while there is no known good state; each next one is twice as long."""
 
 
 async def keep_recording(loaded: LoadedSettings) -> None:
@@ -26,24 +28,29 @@ async def keep_recording(loaded: LoadedSettings) -> None:
         process_environment.HOME_VARIABLES[0]: str(loaded.home),
     }
     command = [sys.executable, "-m", "hermes.cli", "state", "record", "--for-watch"]
-    last_problem = ""
+    last_problem, retry_s = "", FIRST_RETRY_S
     await anyio.sleep(FIRST_RECORDING_S)
     while True:
-        used, problem = 0.0, ""
+        used, comparable, problem = 0.0, True, ""
         try:
             done = await anyio.run_process(command, check=False, env=variables)
             problem = done.stderr.decode("utf-8", "replace").strip() if done.returncode else ""
-            used = _cpu_seconds(done.stdout)
+            used, comparable = _read_summary(done.stdout)
         except OSError as error:
             problem = str(error)
         if problem and problem != last_problem:
             write_warning(f"the state of the host was not recorded: {problem[-500:]}")
         last_problem = problem
-        await anyio.sleep(max(settings.every, min(MAX_RECORDING_PAUSE_S, used * PAUSE_PER_CPU_S)))
+        pause_s = max(settings.every, min(MAX_RECORDING_PAUSE_S, used * PAUSE_PER_CPU_S))
+        if not comparable:
+            pause_s, retry_s = min(pause_s, retry_s), 2 * retry_s
+        await anyio.sleep(pause_s)
 
 
-def _cpu_seconds(output: bytes) -> float:
+def _read_summary(output: bytes) -> tuple[float, bool]:
+    """Seconds of processor time, and whether a known good state is there."""
+    seconds, _, known = output.decode("utf-8", "replace").strip().partition(" ")
     try:
-        return float(output)
+        return float(seconds), known != "none"
     except ValueError:
-        return 0.0
+        return 0.0, True

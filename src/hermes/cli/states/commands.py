@@ -156,7 +156,7 @@ def record(ctx: click.Context, known_good: bool, for_watch: bool, as_json: bool)
         lower_priority()
     found = anyio.run(_record, loaded, known_good, for_watch)
     if for_watch:
-        echo(f"{used_cpu_seconds():.2f}")
+        echo(f"{used_cpu_seconds():.2f} {'known' if found.has_known_good else 'none'}")
         return
     if as_json:
         print_json(

@@ -238,6 +238,8 @@ class IncidentVerified(BaseEvent, tag="incident.verified", kw_only=True, frozen=
     """Only a part is well, but nothing is worse: the changes stay."""
     by: str = ""
     """Empty: the commander's own checks. `oracle`: the judge of a drill."""
+    fine_since: datetime | None = None
+    """When the last of its alerts was resolved, before the checks confirmed that."""
 
 
 class ReportWritten(BaseEvent, tag="report.written", kw_only=True, frozen=True):

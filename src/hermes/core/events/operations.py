@@ -40,6 +40,8 @@ class HealthChecked(BaseEvent, tag="health.checked", kw_only=True, frozen=True):
     failing: tuple[str, ...] = ()
     unknown: tuple[str, ...] = ()
     """Could not be checked: not the same as healthy."""
+    about_host: tuple[str, ...] = ()
+    """Those of the failing that say how busy or full the host is: load, memory, disks."""
     seconds: float = 0.0
     due: datetime | None = None
     """When it should have begun."""

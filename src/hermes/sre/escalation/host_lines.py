@@ -21,6 +21,8 @@ from hermes.sre.escalation.next_commands import (
 MAX_LINE_CHARS = 240
 MAX_ERRORS_PER_LOG, MAX_LOGS, MAX_CHANGES, MAX_UNRELATED_CHANGES = 3, 3, 8, 3
 MAX_NEIGHBOURS, MAX_NAMES = 4, 5
+MIN_EQUAL_SESSIONS = 10
+"""Sessions of one user in one state that are worth a line."""
 _FOLDER_CHANGE, _CONTENT_CHANGE = "a file was added, removed or renamed in", "written:"
 ACCOUNT_FILES = ("/etc/shadow", "/etc/gshadow", "/etc/passwd", "/etc/group")
 CLOCK_TICKS = 100
@@ -93,6 +95,11 @@ def process_lines(found: HostRows, subject: EscalationSubject) -> Iterator[Escal
     stuck = [row for row in found.of("process") if row[2] in _STATES and row not in mains[:2]]
     for row in stuck[:1]:
         yield line("process", f"pid {row[0]} {_STATES[row[2]]}: {row[6]}", row)
+    for row in found.of("sessions"):
+        if row[0].isdigit() and int(row[0]) >= MIN_EQUAL_SESSIONS:
+            yield line(
+                "process", f"{row[0]} sessions (user, database, client, state): {row[1]}", row
+            )
     yield from _killed_lines(found, subject.service)
     yield from _neighbour_lines(found, subject.service)
 

@@ -28,10 +28,14 @@ STATE_VIEWS = {
 }
 """What a service tells of itself while it answers."""
 OWNER_WORDS = re.compile(r"denied|permission|permitted|owner", re.IGNORECASE)
-SETTINGS_FILE = re.compile(r"\.(?:conf|cnf|cfg|ini|ya?ml|toml|env|json|properties)$|^/etc/default/")
+SETTINGS_FILE = re.compile(
+    r"\.(?:conf|cnf|cfg|ini|ya?ml|toml|env|json|properties)$|/env$|^/etc/default/"
+)
 _SETTING_WORDS = re.compile(r"config|parameter|syntax|invalid|parse", re.IGNORECASE)
 _KILLED_WORDS = re.compile(r"SIGKILL|signal 9\b|signal KILL")
 _IN_USE_WORDS = re.compile(r"already in use|could not bind", re.IGNORECASE)
+_UNSAVED_WORDS = re.compile(r"MISCONF|Background saving error|unable to persist")
+"""Redis has data that it cannot save: a restart would lose it."""
 _SESSION_WORDS = re.compile(r"connection slots|too many clients|statement timeout|deadlock|lock t")
 
 
@@ -58,7 +62,7 @@ def next_commands(
     held += missing_listeners(found, subject)
     closed = bool(found.of("closed")) and OWNER_WORDS.search(text) is not None
     certificate = subject.kind == "tls" and bool(found.of("process"))
-    helps = not (held or closed or certificate)
+    helps = not (held or closed or certificate or _UNSAVED_WORDS.search(text))
     looks = [
         each
         for each in _reading_commands(found, subject, unit, supervisors, text)

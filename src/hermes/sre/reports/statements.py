@@ -63,7 +63,8 @@ def repair_seconds(incident: Incident) -> float | None:
 
 
 def repaired_at(incident: Incident) -> datetime | None:
-    """When checks verified a fix, or when an escalated problem ended.
+    """When a problem was over that a fix has ended, by its alerts or its checks, or when an
+    escalated one ended.
 
     None for a false alarm, for a problem that ended without a repair, and where only a person
     closed the incident.
@@ -71,7 +72,7 @@ def repaired_at(incident: Incident) -> datetime | None:
     if incident.recovered is not None:
         return None if incident.question else incident.recovered.recovered_at
     fixed = incident.resolved_by_checks and incident.status in ("open", "resolved", "closed")
-    return incident.verified.at if fixed and incident.verified is not None else None
+    return incident.over_at if fixed else None
 
 
 def find_recurrence(incident: Incident, opened: Sequence[IncidentOpened]) -> IncidentRecurrence:

@@ -5,12 +5,13 @@ from collections import Counter, defaultdict
 from collections.abc import Iterable, Sequence
 from datetime import UTC, date, datetime, timedelta
 from math import log10
+from typing import NamedTuple
 
 from hermes.core.incident import Incident
 from hermes.core.messages import Value
 from hermes.plumbing.charts import ChartSeries, line_chart, standalone
 from hermes.plumbing.units import format_duration
-from hermes.sre.reports.statements import incident_times, repair_seconds, resolver_of
+from hermes.sre.reports.statements import IncidentTimes, incident_times, resolver_of
 
 WITH_SKILLS, WITHOUT_SKILLS = "with skills", "without"
 MAX_RECURRING = 10
@@ -89,20 +90,43 @@ class IncidentStatistics(Value, kw_only=True, frozen=True):
     recurring: tuple[RecurringIncident, ...]
 
 
-def compute_statistics(incidents: Sequence[Incident]) -> IncidentStatistics:
-    times = [incident_times(each) for each in incidents]
+class IncidentFigures(NamedTuple):
+    """What statistics need of an incident, computed once."""
+
+    incident: Incident
+    times: IncidentTimes
+    resolver: str
+    week: date
+    """The Monday of the week in which it was opened."""
+
+
+def measure_incidents(incidents: Iterable[Incident]) -> list[IncidentFigures]:
+    return [
+        IncidentFigures(
+            each, incident_times(each), resolver_of(each).by, monday_of(each.details.opened_at)
+        )
+        for each in incidents
+    ]
+
+
+def compute_statistics(incidents: Iterable[Incident]) -> IncidentStatistics:
+    return summarize_figures(measure_incidents(incidents))
+
+
+def summarize_figures(measured: Sequence[IncidentFigures]) -> IncidentStatistics:
+    incidents = [each.incident for each in measured]
     return IncidentStatistics(
         incidents=len(incidents),
         open=sum(each.unresolved for each in incidents),
         severity=_counts(each.severity for each in incidents),
         outcome=_counts(each.status for each in incidents),
-        answered_by=_counts(resolver_of(each).by for each in incidents if each.closed is not None),
-        detect=duration_statistics(each.detect for each in times),
-        acknowledge=duration_statistics(each.acknowledge for each in times),
-        repair=duration_statistics(each.repair for each in times),
-        repaired_by=_by_resolver(incidents),
-        weeks=_weeks(incidents),
-        recurring=_recurring(incidents),
+        answered_by=_counts(each.resolver for each in measured if each.incident.closed is not None),
+        detect=duration_statistics(each.times.detect for each in measured),
+        acknowledge=duration_statistics(each.times.acknowledge for each in measured),
+        repair=duration_statistics(each.times.repair for each in measured),
+        repaired_by=_by_resolver(measured),
+        weeks=_weeks(measured),
+        recurring=_recurring(measured),
     )
 
 
@@ -123,13 +147,13 @@ def _percentile(known: Sequence[float], share: float) -> float:
     return known[low] + (known[high] - known[low]) * (index - low)
 
 
-def _by_resolver(incidents: Sequence[Incident]) -> dict[str, DurationStatistics]:
+def _by_resolver(measured: Sequence[IncidentFigures]) -> dict[str, DurationStatistics]:
     groups: dict[str, list[float | None]] = defaultdict(list)
-    for each in incidents:
-        if (seconds := repair_seconds(each)) is not None:
-            who = resolver_of(each).by
-            groups[who].append(seconds)
-            groups[WITH_SKILLS if who == "playbook" else WITHOUT_SKILLS].append(seconds)
+    for each in measured:
+        if (seconds := each.times.repair) is not None:
+            groups[each.resolver].append(seconds)
+            skilled = each.resolver == "playbook"
+            groups[WITH_SKILLS if skilled else WITHOUT_SKILLS].append(seconds)
     return {
         name: duration_statistics(groups[name])
         for name in (*_RESOLVER_KINDS, WITH_SKILLS, WITHOUT_SKILLS)
@@ -137,10 +161,15 @@ def _by_resolver(incidents: Sequence[Incident]) -> dict[str, DurationStatistics]
     }
 
 
-def _weeks(incidents: Sequence[Incident]) -> tuple[WeekStatistics, ...]:
-    by_week: dict[date, list[Incident]] = defaultdict(list)
-    for each in incidents:
-        by_week[monday_of(each.details.opened_at)].append(each)
+def _by_week(measured: Sequence[IncidentFigures]) -> dict[date, list[IncidentFigures]]:
+    by_week: dict[date, list[IncidentFigures]] = defaultdict(list)
+    for each in measured:
+        by_week[each.week].append(each)
+    return by_week
+
+
+def _weeks(measured: Sequence[IncidentFigures]) -> tuple[WeekStatistics, ...]:
+    by_week = _by_week(measured)
     found = [
         WeekStatistics(begins=begins, repaired=_by_resolver(by_week[begins]))
         for begins in sorted(by_week)
@@ -148,55 +177,56 @@ def _weeks(incidents: Sequence[Incident]) -> tuple[WeekStatistics, ...]:
     return tuple(week for week in found if week.repaired)
 
 
-def weekly_trends(incidents: Sequence[Incident], weeks: int) -> list[WeekTrend]:
+def weekly_trends(measured: Sequence[IncidentFigures], weeks: int) -> list[WeekTrend]:
     """The last weeks up to the last incident, also those without any."""
-    by_week: dict[date, list[Incident]] = defaultdict(list)
     repeated: set[str] = set()
     seen: set[str] = set()
-    for each in incidents:
-        by_week[monday_of(each.details.opened_at)].append(each)
-        if each.details.fingerprint in seen:
-            repeated.add(each.details.incident)
-        if each.details.fingerprint:
-            seen.add(each.details.fingerprint)
-    if not by_week:
+    for each in measured:
+        details = each.incident.details
+        if details.fingerprint in seen:
+            repeated.add(details.incident)
+        if details.fingerprint:
+            seen.add(details.fingerprint)
+    if not (by_week := _by_week(measured)):
         return []
     last, first = max(by_week), min(by_week)
     begins = [last - timedelta(weeks=back) for back in range(weeks - 1, -1, -1)]
     return [_week_trend(day, by_week.get(day, []), repeated) for day in begins if day >= first]
 
 
-def _week_trend(begins: date, group: Sequence[Incident], repeated: set[str]) -> WeekTrend:
-    times = [incident_times(each) for each in group]
+def _week_trend(begins: date, group: Sequence[IncidentFigures], repeated: set[str]) -> WeekTrend:
     return WeekTrend(
         begins=begins,
         incidents=len(group),
-        repeated=sum(each.details.incident in repeated for each in group),
-        false_alarms=sum(each.status == "no-incident" for each in group),
-        by_skill=sum(resolver_of(each).by == "playbook" for each in group),
-        detect=duration_statistics(each.detect for each in times),
-        acknowledge=duration_statistics(each.acknowledge for each in times),
-        repair=duration_statistics(each.repair for each in times),
+        repeated=sum(each.incident.details.incident in repeated for each in group),
+        false_alarms=sum(each.incident.status == "no-incident" for each in group),
+        by_skill=_count_skilled(group),
+        detect=duration_statistics(each.times.detect for each in group),
+        acknowledge=duration_statistics(each.times.acknowledge for each in group),
+        repair=duration_statistics(each.times.repair for each in group),
         repaired=_by_resolver(group),
     )
 
 
-def learning_curve(incidents: Sequence[Incident], most: int = 10) -> list[LearningStep]:
+def _count_skilled(group: Iterable[IncidentFigures]) -> int:
+    return sum(each.resolver == "playbook" for each in group)
+
+
+def learning_curve(measured: Sequence[IncidentFigures], most: int = 10) -> list[LearningStep]:
     """The time to repair at the first, second … time of the same fault, over all faults."""
     met: Counter[str] = Counter()
-    steps: dict[int, list[Incident]] = defaultdict(list)
-    for each in incidents:
-        if fingerprint := each.details.fingerprint:
+    steps: dict[int, list[IncidentFigures]] = defaultdict(list)
+    for each in measured:
+        if fingerprint := each.incident.details.fingerprint:
             met[fingerprint] += 1
             steps[met[fingerprint]].append(each)
     repeated = {name for name, times in met.items() if times > 1}
     found = []
     for nth in range(1, most + 1):
-        group = [each for each in steps[nth] if each.details.fingerprint in repeated]
-        repair = duration_statistics(map(repair_seconds, group))
+        group = [each for each in steps[nth] if each.incident.details.fingerprint in repeated]
+        repair = duration_statistics(each.times.repair for each in group)
         if repair.count:
-            by_skill = sum(resolver_of(each).by == "playbook" for each in group)
-            found.append(LearningStep(nth=nth, repair=repair, by_skill=by_skill))
+            found.append(LearningStep(nth=nth, repair=repair, by_skill=_count_skilled(group)))
     return found
 
 
@@ -206,24 +236,25 @@ def monday_of(at: datetime) -> date:
     return day - timedelta(days=day.weekday())
 
 
-def _recurring(incidents: Sequence[Incident]) -> tuple[RecurringIncident, ...]:
-    same: dict[str, list[Incident]] = defaultdict(list)
-    for each in incidents:
-        if each.details.fingerprint:
-            same[each.details.fingerprint].append(each)
+def _recurring(measured: Sequence[IncidentFigures]) -> tuple[RecurringIncident, ...]:
+    same: dict[str, list[IncidentFigures]] = defaultdict(list)
+    for each in measured:
+        if fingerprint := each.incident.details.fingerprint:
+            same[fingerprint].append(each)
     found = [_recurring_incident(name, group) for name, group in same.items() if len(group) > 1]
     found.sort(key=lambda each: (each.times, each.last_at), reverse=True)
     return tuple(found[:MAX_RECURRING])
 
 
-def _recurring_incident(fingerprint: str, group: Sequence[Incident]) -> RecurringIncident:
-    repaired = [seconds for each in group if (seconds := repair_seconds(each)) is not None]
+def _recurring_incident(fingerprint: str, group: Sequence[IncidentFigures]) -> RecurringIncident:
+    repaired = [seconds for each in group if (seconds := each.times.repair) is not None]
+    last = group[-1].incident.details
     return RecurringIncident(
         fingerprint=fingerprint,
-        title=group[-1].details.title,
+        title=last.title,
         times=len(group),
-        last_at=group[-1].details.opened_at,
-        by_skill=sum(resolver_of(each).by == "playbook" for each in group),
+        last_at=last.opened_at,
+        by_skill=_count_skilled(group),
         first=repaired[0] if repaired else None,
         last=repaired[-1] if len(repaired) > 1 else None,
     )

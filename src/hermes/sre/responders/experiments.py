@@ -71,26 +71,35 @@ class ExperimentResponder:
         """What the experiments showed; empty where there were none."""
         return self._result.summary if self._result is not None else ""
 
+    async def wait_for_turn(self) -> bool:
+        """Whether it had to wait for the experiments of another incident, before its own."""
+        incident = self._work.details.incident
+        return await self._due() and await self._work.context.claims.take_turn(incident)
+
+    async def _due(self) -> bool:
+        """Not where they have run, or a cause was reverted before a crash."""
+        finder = self._work.context.cause_finder
+        if self._result is not None or finder is None or not finder.available:
+            return False
+        changes = (await self._work.read()).recent_changes
+        return not any(change.by == EXPERIMENT for change in changes)
+
     async def find_cause(self, number: int, baseline: Baseline, enter: EnterPhase) -> bool:
         """Whether a proved cause can be reverted. The experiments run once, and once more where
         another incident has reverted the cause meanwhile."""
-        finder = self._work.context.cause_finder
-        if self._result is not None or finder is None or not finder.available:
+        if not await self._due():
             return self._to_revert is not None
-        recorded = await self._work.read()
-        if any(change.by == EXPERIMENT for change in recorded.changes):
-            return False  # before a crash
         await enter("investigate", number, "experiments on a copy")
         await self._work.context.claims.take_turn(self._work.details.incident)
         began = time.monotonic()
         self._result = await self._find(number, baseline)
         await self._publish_end(self._result, time.monotonic() - began)
         if self._result.status != "proved":
-            self._end_turn()
+            self.end_turn()
             return False
         await self._publish_diagnosis(self._result)
         if not self._result.steps:
-            self._end_turn()
+            self.end_turn()
             self._note_refusal(self._result, "")
             return False
         self._to_revert = self._result
@@ -163,9 +172,9 @@ class ExperimentResponder:
         try:
             return await self._revert_once(number, baseline, prepare, enter)
         finally:
-            self._end_turn()
+            self.end_turn()
 
-    def _end_turn(self) -> None:
+    def end_turn(self) -> None:
         """What others find from now on is the host after the revert."""
         self._work.context.claims.end_turn(self._work.details.incident)
 

@@ -321,13 +321,15 @@ class PlaybookResponder:
         self._scanned_at = anyio.current_time()
         return attempt
 
-    async def look_again(self, number: int, prepare: PrepareChange) -> PlaybookAttempt | None:
+    async def look_again(
+        self, number: int, prepare: PrepareChange, after_wait: bool
+    ) -> PlaybookAttempt | None:
         """Once, before any playbook has run: a fault may leave its traces some time after the
-        alert."""
-        first = not self.used and not self._waited and not self.refused
+        alert. `after_wait`: and once more, after another incident."""
+        first = not self.used and (after_wait or not self._waited) and not self.refused
         if not self._work.settings.reflex or not first or not await self.candidates():
             return None
-        self._waited = True
+        self._waited = self._waited or not after_wait
         passed_s = anyio.current_time() - self._scanned_at
         await anyio.sleep(max(0.0, self._work.settings.traces - passed_s))
         return await self._scan_and_run(number, prepare)

@@ -155,9 +155,9 @@ class IncidentState:
             return self.same_problem(series)
         if self.warns_of_host and not series.warns:
             return False
-        begun = self.recorded.phase is not None
-        if begun and self.service and series.location.service and not by_service:
-            return False  # a disk that joined is no reason for a third one to join
+        begun, apart = self.recorded.phase is not None, bool(self.service) or self._opened_by_log
+        if begun and apart and series.location.service and not by_service:
+            return False  # the work is about another service, or about what a log shows
         return by_service or self.recorded.phase not in LATE_PHASES
 
     def same_problem(self, series: AlertSeries) -> bool:

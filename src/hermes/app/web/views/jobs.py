@@ -3,6 +3,8 @@
 from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
 
+import anyio
+
 from hermes.app.jobs import (
     JobEditor,
     build_task_spec,
@@ -19,6 +21,7 @@ from hermes.app.schedule.history import JobHistoryRow, read_history
 from hermes.app.views import PlainObject
 from hermes.core.errors import HermesError, ScheduleError
 from hermes.core.events.jobs import JobSpec
+from hermes.core.jobs import JobTable
 from hermes.memory.store import JournalStore
 from hermes.settings.load import LoadedSettings
 
@@ -32,10 +35,21 @@ class JournalJobs:
 
     def __init__(self, loaded: LoadedSettings, journal: JournalStore) -> None:
         self._loaded, self._journal = loaded, journal
+        self._table: JobTable | None = None
+        self._reading = anyio.Lock()
+
+    async def _current_jobs(self) -> JobTable:
+        """One table for all requests: each reads only what was written since the last one."""
+        async with self._reading:
+            if self._table is None:
+                self._table = await read_jobs(self._loaded, self._journal)
+            else:
+                await self._table.read(self._journal)
+            return self._table
 
     async def jobs(self, *, limit: int = MAX_JOBS, skip: int = 0) -> PlainObject:
         """Jobs that may be due again, those of people first."""
-        table = await read_jobs(self._loaded, self._journal)
+        table = await self._current_jobs()
         alive = [job for job in table.jobs.values() if not job.finished]
         alive.sort(key=lambda job: (bool(job.spec.builtin), job.name))
         rows = await read_history(self._journal, since=datetime.now(UTC) - HISTORY_PERIOD)
@@ -48,7 +62,7 @@ class JournalJobs:
 
     async def job(self, name: str) -> PlainObject:
         """One job. Raises `ScheduleError`."""
-        return describe_job(find_job(await read_jobs(self._loaded, self._journal), name))
+        return describe_job(find_job(await self._current_jobs(), name))
 
     async def history(self, job: str = "", *, limit: int) -> Sequence[PlainObject]:
         """What became of the last due times, the newest first."""

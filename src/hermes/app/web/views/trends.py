@@ -16,9 +16,10 @@ from hermes.sre.reports.statistics import (
     WITH_SKILLS,
     WITHOUT_SKILLS,
     DurationStatistics,
-    compute_statistics,
     learning_curve,
+    measure_incidents,
     monday_of,
+    summarize_figures,
     weekly_trends,
 )
 
@@ -44,8 +45,10 @@ class JournalTrends:
         every = await self._read_incidents()
         known = [each for each in every if service in ("", each.details.service)]
         since = datetime.now(UTC) - timedelta(weeks=weeks)
-        recent = [each for each in known if each.details.opened_at >= since]
-        statistics = compute_statistics(recent)
+        measured = measure_incidents(known)
+        measured_recent = [each for each in measured if each.incident.details.opened_at >= since]
+        recent = [each.incident for each in measured_recent]
+        statistics = summarize_figures(measured_recent)
         resolved = sum(each.closed is not None for each in recent)
         await self._read_costs()
         return {
@@ -63,12 +66,12 @@ class JournalTrends:
                     "with_skills": _duration(week.repaired.get(WITH_SKILLS)),
                     "without_skills": _duration(week.repaired.get(WITHOUT_SKILLS)),
                 }
-                for week in weekly_trends(known, weeks)
+                for week in weekly_trends(measured, weeks)
                 if week.begins >= (since - timedelta(days=7)).date()
             ],
             "learning": [
                 {"nth": step.nth, "by_skill": step.by_skill, "repair": _duration(step.repair)}
-                for step in learning_curve(known)
+                for step in learning_curve(measured)
             ],
             "recurring": [msgspec.to_builtins(each) for each in statistics.recurring],
             "services": sorted({each.details.service for each in every} - {""}),

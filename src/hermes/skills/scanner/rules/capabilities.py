@@ -68,6 +68,17 @@ _DEVICE_HOST = re.compile(
     r"/(?:dev|inet\d?)/(?:tcp|udp)/(?:\d+/)?([a-z0-9-]+(?:\.[a-z0-9-]+)+)", re.I
 )
 _COMMENT_LINE = re.compile(r"^[ \t]*(?:#(?!!)|//|--|;|\*|<!--)[^\n]*", re.MULTILINE)
+_NAMED_ONLY = re.compile(
+    r"^[ \t]*(?:echo|printf|info|warn(?:ing)?|error|fail|die|log|note)[ \t]+"
+    r"([\"'])[^\"'`$|;&<>\n]*\1(?:[ \t]*>&2)?[ \t]*$|"
+    r"^[ \t]*\"(?:author\w*|home_?page|documentation\w*|licen[sc]e\w*|publisher\w*)\"[ \t]*:"
+    r"[ \t]*\"[^\"\n]*\",?[ \t]*$|"
+    r"\bgit[ \t]+config[ \t]+(?:--\w+[ \t]+)?user\.email[ \t]+[^\s;&|$`]+",
+    re.MULTILINE,
+)
+"""Messages, fields about the author, and the address of a committer: nothing connects to them."""
+_ARGUMENT_SENT = re.compile(r"\b(?:curl|wget|nc|ssh|fetch|ping|dig)\b[^\n]*\$(?:[1-9@*]|\{[1-9@*])")
+"""With such a line in the file, what looks like a message may be the argument of a request."""
 _NETWORK_WORD = re.compile(
     r"socket|requests|httpx|urllib|http|smtp|ftp|fetch|connect|\bnc\b|\bssh\b|\bdig\b|nslookup|"
     r"\bping\b|resolve|curl|wget|rsync|mail",
@@ -205,7 +216,7 @@ def check_hosts(
     for path, text in texts:
         if PurePosixPath(path).suffix.casefold() in DOCUMENT_SUFFIXES + TABLE_SUFFIXES:
             continue
-        code = split_long_lines(_COMMENT_LINE.sub("", text))
+        code = split_long_lines(_remove_named_only(_COMMENT_LINE.sub("", text)))
         settings = is_settings_file(path) and not text.startswith("#!")
         gets = not settings and not _SENDING_WORD.search(code)
         gets = gets and purpose.declares("network", prominently=True)
@@ -218,6 +229,10 @@ def check_hosts(
             number = host.replace(".", "").isdigit()
             cause = f"it knows the address {host!r}, which its text does not mention"
             yield ScanFinding("capability", path, line_number(code, at), cause, number or not gets)
+
+
+def _remove_named_only(code: str) -> str:
+    return code if _ARGUMENT_SENT.search(code) else _NAMED_ONLY.sub("", code)
 
 
 def _find_hosts(code: str, *, settings: bool) -> Iterator[tuple[int, str]]:

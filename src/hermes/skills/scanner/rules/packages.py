@@ -5,6 +5,7 @@ import re
 import shlex
 import sys
 from collections.abc import Iterator
+from itertools import islice
 from pathlib import PurePosixPath
 
 import msgspec
@@ -25,9 +26,9 @@ MAX_REQUIREMENTS_CHARS = 64 << 10
 _INSTALL_COMMAND = re.compile(
     r"(?:\b(?:pip[\d.]*|pipx|uv|poetry|conda|mamba|pdm|rye)\s+(?:pip\s+)?"
     r"(?:install|add|inject)|"
-    r"\buvx\b|"
-    r"\buv\s+run\s+--with|\bnpm\s+(?:install|i|add)|\b(?:yarn|pnpm|bun)\s+add|\bnpx\b|\bpnpm\s+dlx)"
-    r"((?:[ \t]+[^\s|;&`#]+)+)"
+    r"\bnpm\s+(?:install|i|add)|\b(?:yarn|pnpm|bun)\s+add|"
+    r"(?P<runner>\buvx\b|\buv\s+run\s+--with|\bnpx\b|\bpnpm\s+dlx))"
+    r"(?P<arguments>(?:[ \t]+[^\s|;&`#]+)+)"
 )
 _OPTIONS_WITH_VALUE = {
     "-r", "-c", "-e", "-i", "--index-url", "--extra-index-url", "-t", "--target", "--python",
@@ -97,7 +98,9 @@ def find_required_packages(path: str, text: str) -> Iterator[tuple[int, str]]:
         yield from ((line, name) for name in re.findall(r"[\"']([A-Za-z0-9][\w.-]*)", found[1]))
     for found in _INSTALL_COMMAND.finditer(text):
         line = line_number(text, found.start())
-        yield from ((line, name) for name in _parse_install_arguments(found[1]))
+        names = _parse_install_arguments(found["arguments"])
+        # A runner installs one package: the words after it are a command and its arguments.
+        yield from ((line, name) for name in (islice(names, 1) if found["runner"] else names))
     if path.endswith(".py"):
         yield from (each for each in parse_python(text).imports() if "_" not in each[1])
 

@@ -28,7 +28,7 @@ _INVISIBLE_STYLE = re.compile(
     re.IGNORECASE | re.MULTILINE,
 )
 _ADDRESSES_AGENT = re.compile(
-    r"\b(?:assistants?|agents?|ai|llms?|claude|gpt|hermes|you must|you should|"
+    r"\b(?:assistants?|agents?|ai|llms?|claude(?! code\b)|gpt|hermes|you must|you should|"
     r"when you (?:see|read)|"
     r"run|execute|fetch|curl|send|follow|ignore|note to|instruction)\b",
     re.IGNORECASE,
@@ -105,7 +105,7 @@ def _is_only_quoted(text: str, found: re.Match[str]) -> bool:
     if (
         mentioned
         and not _QUOTE_TO_REPEAT.search(before)
-        and _count_words_around(text, begin, end) > 2
+        and _count_words_around(text, begin, end) > (1 if before.startswith("|") else 2)
     ):
         return True
     quoted = before[-1:] in tuple(_QUOTE_MARKS) and any(mark in after for mark in _QUOTE_MARKS)

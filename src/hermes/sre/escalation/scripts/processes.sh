@@ -1,6 +1,6 @@
 # Prints the processes of one service, from /proc alone.
 T=$(printf '\t'); export LC_ALL=C
-rows=$(for p in /proc/[0-9]*; do
+all=$(for p in /proc/[0-9]*; do
   comm= stat=; { read -r comm < "$p"/comm; read -r stat < "$p"/stat; } 2>/dev/null
   args=(); { mapfile -d '' -t args < "$p"/cmdline; } 2>/dev/null
   cmd=${args[*]}; w=(${stat##*) }); [ -n "$cmd" ] && [ "${p#/proc/}" != $$ ] && [ "${w[1]}" != $$ ] &&
@@ -17,8 +17,11 @@ done | cut -c 1-300 | awk -F '\t' -v want="$n" '
       if (base ~ "^(uvicorn|gunicorn|flask|hypercorn|celery|waitress)$") left = 1
       sub("[.](py|js|rb|jar|sh)$", "", base); sub(":.*", "", base); hit = same(base)
       if (!hit && m > 1 && base ~ "^(app|main|server|run|index|manage|wsgi|asgi|start)$") hit = same(part[m - 1]) }
-    if (hit) print }' | head -n 12)
-printf '%s\n' "$rows" | while IFS=$T read -r pid parent state began comm cmd; do
+    if (hit) print }' | sort -n)
+# PostgreSQL names the user, the database, the client and the state of each session.
+printf '%s\n' "$all" | awk -F '\t' '$6 ~ /^postgres: .*(\([0-9]+\)|\[local\]) / { s = $6; sub(/^postgres: /, "", s); gsub(/\([0-9]+\)/, "", s); n[s]++ }
+  END { for (s in n) print n[s] "\t" s }' | sort -rn | head -n 3 | sed 's/^/sessions=/'
+printf '%s\n' "$all" | head -n 12 | while IFS=$T read -r pid parent state began comm cmd; do
   [ -n "$pid" ] || continue
   fds=$(ls /proc/"$pid"/fd 2>/dev/null | wc -l); above=; { read -r above < /proc/"$parent"/comm; } 2>/dev/null
   awk -v p="$pid" -v fds="$fds" '/^Max open files/ { files = $4 } /^Max address space/ { space = $4 } /^VmRSS/ { rss = $2 } /^Uid:/ { id = $2 }
