@@ -44,6 +44,7 @@ test-kubernetes: setup system ## Faults in a real Kubernetes control plane (buil
 
 check: setup ## Format, lint, types, layers, names, sizes, docs
 	@$(MAKE) --no-print-directory --jobs=2 check-types check-rest
+	@$(BIN)/python scripts/startup.py
 
 check-types:
 	@$(BIN)/mypy
@@ -56,7 +57,6 @@ check-rest:
 	@$(BIN)/python scripts/gates.py
 	@$(BIN)/python scripts/names.py
 	@$(BIN)/python scripts/structure.py --check
-	@$(BIN)/python scripts/startup.py
 	@$(BIN)/mkdocs build --strict --quiet --site-dir build/site
 
 fix: setup ## Format, and correct what a program can correct

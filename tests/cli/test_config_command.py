@@ -206,3 +206,10 @@ def test_a_value_may_be_a_negative_number_and_stands_apart_from_its_key(hermes: 
     joined = hermes("config", "set", "TELEGRAM_HOME_CHANNEL=-5")
     assert joined.returncode == 2
     assert "hermes config set TELEGRAM_HOME_CHANNEL -5" in joined.stderr
+
+
+def test_an_address_with_which_no_conversation_would_start_is_refused(hermes: Hermes) -> None:
+    refused = hermes("config", "set", "systems.shop.url", "http://me:hunter2@127.0.0.1:1")
+    assert refused.returncode == 3 and "write http://host:port" in refused.stderr
+    assert "hunter2" not in refused.stderr
+    assert hermes("config", "set", "systems.shop.url", "http://127.0.0.1:1").returncode == 0

@@ -21,11 +21,13 @@ from hermes.core.events.tools import ToolApproved
 pytestmark = pytest.mark.anyio
 
 
-async def chat(script: Sequence[object], source: int, page: StringIO) -> ScriptedApplication:
+async def chat(
+    script: Sequence[object], source: int, page: StringIO, info: ChatInfo | None = None
+) -> ScriptedApplication:
     session = open_session(LineTerminal(source, page, width=0), ChatDisplay())
     application = ScriptedApplication(script, session.approver, ask=session.approver.ask)
     with anyio.fail_after(120):
-        await session.run(application, ChatInfo(version="1"))
+        await session.run(application, info or ChatInfo(version="1"))
     return application
 
 
@@ -108,3 +110,17 @@ async def test_half_a_letter_at_the_end_of_a_read_is_put_together() -> None:
         os.close(sink)
     assert application[0].model.seen[0][-1].text == "日本"
     assert any(isinstance(event, TurnEnded) for event in application[0].journal.events)
+
+
+async def test_a_prompt_of_an_mcp_server_is_asked_for_in_the_words_of_the_person() -> None:
+    page, info = StringIO(), ChatInfo(tools=(("mcp_shop_prompts", ""), ("mcp_shop_orders", "")))
+    lines = "/prompt shop triage service=web\n/prompt shop\n/prompt nosuch triage\n"
+    application = await chat([says("one"), says("two")], piped(lines), page, info)
+    asked = [turn[-1].text for turn in application.model.seen]
+    assert asked == [
+        "Use the prompt triage of the MCP server shop with service=web.",
+        "List the prompts of the MCP server shop.",
+    ]
+    assert "servers with prompts: shop" in " ".join(page.getvalue().split())
+    await chat([], piped("/prompt shop triage\n"), page)
+    assert "no MCP server with prompts" in " ".join(page.getvalue().split())

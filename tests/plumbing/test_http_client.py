@@ -154,6 +154,21 @@ async def test_a_redirect_in_a_circle_ends() -> None:
     assert answer.status == 302 and len(heads) == 11
 
 
+async def test_a_port_without_tls_is_told_in_words() -> None:
+    async def answer(stream: SocketStream) -> None:
+        async with stream:
+            await stream.receive()
+            await stream.send(b"HTTP/1.1 400 Bad Request\r\n\r\n")
+
+    listener = await anyio.create_tcp_listener(local_host="127.0.0.1")
+    async with listener, anyio.create_task_group() as group:
+        group.start_soon(listener.serve, answer)
+        port = listener.extra(SocketAttribute.local_port)
+        with pytest.raises(HttpError, match="does not speak TLS at this port"):
+            await send_http_request("GET", f"https://127.0.0.1:{port}", LIMITS, proxies=False)
+        group.cancel_scope.cancel()
+
+
 async def test_without_a_connection_nothing_was_sent() -> None:
     with socket.socket() as closed:
         closed.bind(("127.0.0.1", 0))

@@ -261,6 +261,8 @@ async def test_without_a_known_good_state_there_are_no_experiments(host: Host) -
     assert (await commanded(host)).outcome == "escalated"
     assert not finder.cases
     assert not events(host, ExperimentsEnded)
+    lines = events(host, IncidentDiagnosed)[-1].escalation
+    assert any("hermes state record --known-good" in each.text for each in lines)
 
 
 async def test_an_environment_that_fails_does_not_end_the_work(host: Host) -> None:

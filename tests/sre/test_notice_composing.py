@@ -11,6 +11,7 @@ from hermes.core.events.approvals import ActionAnnounced, ApprovalRequested, App
 from hermes.core.events.incidents import (
     AlertsJoined,
     EscalationLine,
+    IncidentDiagnosed,
     IncidentGraded,
     IncidentOpened,
     IncidentRecovered,
@@ -191,8 +192,12 @@ def test_an_approval_is_asked_for_with_the_command_that_answers_it() -> None:
     elsewhere = ApprovalRequested(
         run="chat-1", at=tale.at(), approval="ask-3", call_id="c", tool="t", shown="x"
     )
-    teller.hear(*tale.events, asked, announced, elsewhere)
+    diagnosed = IncidentDiagnosed(
+        run=RUN, at=tale.at(), incident=RUN, component="web", mechanism="/etc/web.conf, line 3"
+    )
+    teller.hear(*tale.events, diagnosed, asked, announced, elsewhere)
     assert [notice.about for notice in teller.told[1:]] == ["approval-needed"] * 2
+    assert "web · /etc/web.conf, line 3" in teller.told[1].text
     assert "hermes approvals approve ask-1" in teller.told[1].text
     assert "hermes approvals stop ask-2" in teller.told[2].text
     settled = ApprovalSettled(run=RUN, at=tale.at(), approval="ask-1", outcome="approved")

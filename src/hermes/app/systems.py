@@ -175,7 +175,7 @@ def system_endpoints(loaded: LoadedSettings) -> dict[str, SystemEndpoint]:
             url=watched.url, token_variable=watched.token_variable, user=watched.user
         )
     for name, each in systems.items():
-        _check_url(name, each.url)
+        check_system_url(name, each.url)
     guard = guard_for(each.url for each in systems.values())
     return {
         name: SystemEndpoint(
@@ -206,7 +206,9 @@ def _authorization(loaded: LoadedSettings, name: str, settings: SystemSettings) 
     return {"Authorization": f"Bearer {secret}"} if secret else {}
 
 
-def _check_url(name: str, url: str) -> None:
+def check_system_url(name: str, url: str) -> None:
+    """Raises `SettingsError`, without a password that the address has."""
+    shown = re.sub(r"//[^/@]*@", "//…@", url)
     try:
         parts = urlsplit(url)
         plain = parts.scheme in ("http", "https") and parts.hostname and parts.port != 0
@@ -215,6 +217,6 @@ def _check_url(name: str, url: str) -> None:
         plain = False
     if not plain:
         raise SettingsError(
-            f"systems.{name}.url: {url!r} is no plain address; write http://host:port, and the key "
-            f"into .env: hermes config set {name.upper()}_TOKEN <value>"
+            f"systems.{name}.url: {shown!r} is no plain address; write http://host:port, and the "
+            f"key into .env: hermes config set {name.upper()}_TOKEN <value>"
         )

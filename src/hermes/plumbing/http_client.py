@@ -308,7 +308,17 @@ def _reason(error: BaseException) -> str:
     while cause is not None:
         if isinstance(cause, BaseExceptionGroup):
             cause = cause.exceptions[0]
+        if isinstance(cause, ssl.SSLError):
+            return _tls_problem(cause)
         if isinstance(cause, OSError) and cause.errno and cause.errno > 0:
             return os.strerror(cause.errno)
         cause = cause.__cause__ or cause.__context__
     return str(error) or type(error).__name__
+
+
+def _tls_problem(error: ssl.SSLError) -> str:
+    """Its number is that of the library: for the operating system it means something else."""
+    if error.reason in ("WRONG_VERSION_NUMBER", "RECORD_LAYER_FAILURE", "HTTP_REQUEST"):
+        return "it does not speak TLS at this port; is its address http:// instead of https://?"
+    words = getattr(error, "verify_message", "") or (error.reason or "no reason was given")
+    return f"TLS failed: {words.replace('_', ' ').lower()}"

@@ -136,7 +136,7 @@ class PrometheusClient:
             raise PrometheusUnavailable(str(error)) from error
         if answer.location:
             raise PrometheusUnavailable(
-                f"it sends us on to {answer.location}: not followed; set that as the url"
+                f"it sends us on to {answer.location}: not followed; a person may set the address"
             )
         return answer
 

@@ -218,7 +218,7 @@ def _definition_digest(spec: ToolSpec, form: RequestForm) -> str:
 def _status_problem(answer: HttpAnswer, endpoint: SystemEndpoint) -> str:
     status = answer.status
     if answer.location:
-        return f"it sends us on to {answer.location}: not followed; set that as the url"
+        return f"it sends us on to {answer.location}: not followed; a person may set the address"
     if status < 400:
         return ""
     words = _error_words(answer)

@@ -194,6 +194,16 @@ def _refuse_unknown_engine(key: str, value: str) -> None:
             raise SettingsError(f"{key}: {problem}")
 
 
+def _refuse_wrong_address(key: str, value: str) -> None:
+    """Raises `SettingsError` now: with such an address no conversation would start."""
+    section, _, rest = key.partition(".")
+    name, _, field = rest.partition(".")
+    if section == "systems" and field == "url":
+        from hermes.app.systems import check_system_url
+
+        check_system_url(name, value)
+
+
 def _masked_secrets(loaded: LoadedSettings) -> dict[str, str]:
     """Secrets of this home and of known providers; not those of other programs."""
     from hermes.models.catalog import model_catalog
@@ -239,6 +249,7 @@ def set_(key: str, value: str | None) -> None:
     if not value:
         raise click.UsageError(f"no value for {key}; `hermes config unset {key}` removes it")
     _refuse_unknown_engine(key, value)
+    _refuse_wrong_address(key, value)
     file = set_value(home_folder(), key, value)
     echo(f"{key} set in {file}")
 

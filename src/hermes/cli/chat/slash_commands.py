@@ -45,6 +45,30 @@ async def show_tools(session: ChatSession, argument: str) -> None:
     await show_rows(session, session.info.tools or [("none", "this session has no tools")])
 
 
+async def use_prompt(session: ChatSession, argument: str) -> None:
+    """The person asks for it in words; what the server answers stays the words of the server."""
+    servers = await prompt_servers(session)
+    server, _, rest = argument.partition(" ")
+    name, _, values = rest.strip().partition(" ")
+    if not servers:
+        await session.note("no MCP server with prompts; see: hermes mcp list", "error")
+    elif server not in servers or (values and "=" not in values):
+        usage = "/prompt SERVER [NAME key=value …]"
+        await session.note(f"{usage}; servers with prompts: {', '.join(servers)}", "error")
+    elif not name:
+        await session.conversation.say(f"List the prompts of the MCP server {server}.")
+    else:
+        with_values = f" with {values.strip()}" if values.strip() else ""
+        words = f"Use the prompt {name} of the MCP server {server}{with_values}."
+        await session.conversation.say(words)
+
+
+async def prompt_servers(session: ChatSession) -> Sequence[str]:
+    names = (name for name, _ in session.info.tools)
+    found = (name.removeprefix("mcp_") for name in names if name.startswith("mcp_"))
+    return sorted(each.removesuffix("_prompts") for each in found if each.endswith("_prompts"))
+
+
 async def show_skills(session: ChatSession, argument: str) -> None:
     await show_rows(session, session.info.skills or [("none", "no skill has been learned yet")])
 
@@ -295,6 +319,14 @@ SLASH_COMMANDS = (
     ),
     SlashCommand("tools", "what the agent can do", show_tools),
     SlashCommand("skills", "what it has learned", show_skills),
+    SlashCommand(
+        "prompt",
+        "use a prompt of an MCP server, or list them",
+        use_prompt,
+        "SERVER [NAME key=value …]",
+        prompt_servers,
+        activity=TURN_ACTIVITY,
+    ),
     SlashCommand("compress", "sum up older messages now", compress_context, activity="compressing"),
     SlashCommand("usage", "tokens and money so far", show_usage, aliases=("cost",)),
     SlashCommand("undo", "undo the last turn", undo_turn, activity="undoing"),

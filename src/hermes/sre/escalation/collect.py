@@ -33,7 +33,7 @@ from hermes.skills.supervisors.units import (
     list_units,
     same_service,
 )
-from hermes.sre.context import IncidentWork
+from hermes.sre.context import IncidentContext, IncidentWork
 from hermes.sre.escalation.host_lines import (
     change_lines,
     changed_files,
@@ -75,6 +75,10 @@ KINDS_IN_NAMES = frozenset(
 )
 """Words of check names that are no names of services."""
 _KEY_NEED = "a model: `hermes config set OPENROUTER_API_KEY`, or the key of another provider"
+_STATE_NEED = (
+    "a known good state to compare with, none is recorded yet: "
+    "`hermes state record --known-good` while the host is fine"
+)
 MAX_CLOCK_DIFFERENCE_S = 60.0
 
 
@@ -112,7 +116,7 @@ async def collect_escalation(work: IncidentWork, incident: Incident) -> tuple[Es
         *related_lines(records, work.details, collector.error_texts),
         *_experiment_lines(records),
         *_earlier_lines(await _earlier_incidents(work, incident)),
-        *_needs(collector.found, records, model=work.context.responder is not None),
+        *_needs(collector.found, records, work.context),
     ]
     return tuple({(each.about, each.text): each for each in lines}.values())
 
@@ -331,7 +335,7 @@ def _earlier_lines(earlier: Sequence[Incident]) -> Iterator[EscalationLine]:
 
 
 def _needs(
-    found: HostRows, records: Sequence[JournalRecord], *, model: bool
+    found: HostRows, records: Sequence[JournalRecord], context: IncidentContext
 ) -> Iterator[EscalationLine]:
     """What Hermes would need to do it itself."""
     refused = list_refused_actions(records)
@@ -347,5 +351,7 @@ def _needs(
     if uid[0] not in ("", "0"):
         text = f"root or sudo: it runs as uid {uid[0]}"
         yield EscalationLine(about="need", text=text, evidence=(uid.seq,))
-    if not model:
+    if context.cause_finder is not None and not context.cause_finder.available:
+        yield EscalationLine(about="need", text=_STATE_NEED)
+    if context.responder is None:
         yield EscalationLine(about="need", text=_KEY_NEED)

@@ -152,6 +152,7 @@ def render_approval(
 ) -> NotificationText:
     waits = isinstance(request, ApprovalRequested)
     lines = [
+        *([cause_line(incident)] if incident.diagnosis is not None else []),
         ("command", request.shown),
         ("effects", ", ".join(request.effects)),
         (
