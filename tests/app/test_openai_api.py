@@ -184,3 +184,12 @@ async def test_a_token_without_the_right_is_refused(tmp_path: Path) -> None:
     ):
         with pytest.raises(openai.PermissionDeniedError, match="lacks the right"):
             await client.models.list()
+
+
+async def test_a_format_that_is_not_kept_is_refused(tmp_path: Path) -> None:
+    asked = {"messages": [user("is anything wrong?")], "response_format": {"type": "json_object"}}
+    async with api_server(tmp_path) as server, server.client(await server.token()) as client:
+        answer = await client.post("/v1/chat/completions", json=asked)
+        assert answer.status_code == 400
+        assert "answers are text" in answer.json()["error"]["message"]
+        assert not await started_runs(server)

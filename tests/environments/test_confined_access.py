@@ -179,3 +179,13 @@ async def test_no_file_that_a_command_writes_gets_larger_than_it_may(
     assert (folder / "big").stat().st_size == 1 << 20
     approved = ConfinementProfile(writable=(str(folder),))
     assert "ended 0" in await run(here, "head -c 3M /dev/zero > big; echo ended $?", approved)
+
+
+async def test_no_process_of_a_command_takes_more_than_half_of_the_memory(
+    here: LocalEnvironment,
+) -> None:
+    memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    limited = ConfinementProfile(max_file_bytes=1 << 20)
+    allowed_kb = max(1 << 30, memory // 2) >> 10
+    assert await run(here, "ulimit -Hd", limited) == f"{allowed_kb}\n"
+    assert "unlimited" in await run(here, "ulimit -Hd", ConfinementProfile())

@@ -30,6 +30,13 @@ GATE = gate()
         "until false; do echo x >> /tmp/l; done",
         "while :; do sleep 1000 & done",
         "while true; do (sleep 1000) & done",
+        "seq 100000 | xargs -P 0 -I{} sleep 1000",
+        "seq 100000 | xargs -P0 -n1 sleep",
+        "seq 100000 | xargs --max-procs=5000 -n1 sleep",
+        "for i in 1 2 3 4 5 6 7 8 9; do fallocate -l 900M /tmp/a$i; done",
+        "for i in $(seq 90); do head -c 500M /dev/zero > /tmp/f$i; done",
+        "fallocate -l 600M /tmp/a; fallocate -l 600M /tmp/b",
+        "head -c 700M /dev/zero > /tmp/a; dd if=/dev/zero of=/tmp/b bs=1M count=700",
     ],
 )
 def test_what_may_fill_the_disk_asks(command: str) -> None:
@@ -55,6 +62,9 @@ def test_what_may_fill_the_disk_asks(command: str) -> None:
         "for i in 1 2 3; do echo $i >> /tmp/l; done",
         "while :; do date; sleep 5; done",
         "sleep 5 & wait",
+        "seq 8 | xargs -P 4 -n1 echo",
+        "for i in 1 2 3; do head -c 1M /dev/zero > /tmp/f$i; done",
+        "head -c 100M /dev/zero > /tmp/a; head -c 100M /dev/zero > /tmp/b",
     ],
 )
 def test_output_with_an_end_goes_its_way(command: str) -> None:

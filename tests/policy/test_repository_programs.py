@@ -252,6 +252,33 @@ def test_a_file_given_by_its_number_is_held_and_a_commit_is_not(
         assert gate.decide(f"git show --stat {commit[:10]}") == "allow"
 
 
+@pytest.mark.parametrize("version", ["2", "4"])
+def test_a_search_in_commits_with_secrets_is_held_and_others_are_not(
+    repository: Path, version: str
+) -> None:
+    (repository / "app").mkdir()
+    (repository / "app" / "main.py").write_text("x = 1\n")
+    _git(repository, "add", "-A")
+    _git(repository, "update-index", "--index-version", version)
+    _git(repository, "commit", "-qm", "one")
+    gate = Gate(repository)
+    searches = [
+        "git log -S value --oneline",
+        "git rev-list --all -Svalue",
+        "git grep -q KEY=v HEAD",
+        "git grep -c -e KEY HEAD -- .",
+        "git grep --cached -l KEY",
+    ]
+    assert {gate.decide(each) for each in searches} == {"allow"}
+    (repository / "app" / ".env").write_text("KEY=value\n")
+    _git(repository, "add", "-A")
+    assert {gate.decide(each) for each in searches} == {"ask"}
+    for free in ("git log -G value", "git grep -I KEY HEAD", "git grep -A 3 KEY app", "git log -p"):
+        assert gate.decide(free) == "allow"
+    assert gate.decide("xxd .git/objects/44/94381cdd4a30a5543637adf764421e271cba1c") == "ask"
+    assert gate.decide("ls .git/objects; du -sh .git/objects") == "allow"
+
+
 def test_git_hides_every_secret_file_that_the_tables_name_in_projects() -> None:
     file = files("hermes.environments.sandboxing") / "secret_files.txt"
     listed = {line.split()[0] for line in file.read_text().splitlines() if line[0] != "#"}

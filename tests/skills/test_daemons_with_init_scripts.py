@@ -91,13 +91,13 @@ async def test_an_init_script_with_other_settings_is_not_that_of_the_daemon(
 async def test_the_init_script_of_a_daemon_may_lack_its_last_letter(
     tmp_path: Path, pid_file: str, unit: tuple[str, str]
 ) -> None:
-    for name in ("init.d", "mysql"):
-        (tmp_path / name).mkdir()
+    (tmp_path / "init.d").mkdir()
+    (tmp_path / "mysql/mariadb.conf.d").mkdir(parents=True)
     script = tmp_path / "init.d/mariadb"
     script.write_text("test -x /usr/sbin/mariadbd || exit 0\nmysqld_safe &\n")
     script.chmod(0o755)
     settings = "#pid-file = /run/b.pid\npid-file = /run/mysqld/mysqld.pid\n"
-    (tmp_path / "mysql/server.cnf").write_text(settings)
+    (tmp_path / "mysql/mariadb.conf.d/server.cnf").write_text(settings)
 
     async def run(text: str) -> str:
         for path in ("/etc/init.d", "/etc/mysql", "/run/systemd/system", "/run/openrc"):

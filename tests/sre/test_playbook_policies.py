@@ -1,8 +1,10 @@
 """What the default policy says to bundled playbooks on hosts without systemd."""
 
 from collections.abc import Iterator
+from shlex import quote
 
 import pytest
+from msgspec.structs import replace
 
 from hermes.core.actions import Action, Decision, Policy
 from hermes.core.messages import Risk, ToolCall
@@ -16,7 +18,12 @@ from hermes.skills.discovery import BUNDLED_SKILLS
 from hermes.skills.playbook.parameters import fill_template
 from hermes.skills.playbook.reader import parse_playbook
 from hermes.skills.supervisors.commands import HostSupervisors, UnsupportedActionError
-from hermes.skills.supervisors.units import HostUnit, PlainDaemon, listing_scripts
+from hermes.skills.supervisors.units import (
+    HostUnit,
+    PlainDaemon,
+    describe_daemons,
+    listing_scripts,
+)
 from hermes.sre.assessment.assess import read_script
 from hermes.sre.escalation.host_scripts import EscalationSubject, named_scripts, script_command
 from hermes.sre.policies import (
@@ -127,6 +134,10 @@ OWN_SCRIPTS = {
         name: script_command(name, head)
         for name, head in (*OWN_SUBJECT.scripts, *named_scripts(OWN_SUBJECT, OWN_ERRORS))
     },
+    "list known daemons": listing_scripts()["daemon"].replace(
+        "{{remembered}}",
+        quote(describe_daemons([replace(each, pid_file="/run/x.pid") for each in DAEMONS])),
+    ),
     # pm2 prints the environment of its programs, which may have secrets.
     **{f"list {name}": text for name, text in listing_scripts().items() if name != "pm2"},
     **{

@@ -34,6 +34,7 @@ from hermes.policy.commands.script import ShellScript
 from hermes.policy.commands.syntax import Node, ShellSyntaxError
 from hermes.policy.commands.tables import ProgramEntry
 from hermes.policy.programs import (
+    archives,
     connections,
     containers,
     databases,
@@ -83,7 +84,7 @@ PROGRAM_HANDLERS: dict[str, ProgramHandler] = {
     "allocate": files.fallocate,
     "alias": shell_builtins.alias,
     "applet": wrappers.busybox,
-    "archive": files.tar,
+    "archive": archives.tar,
     "as-user": wrappers.sudo,
     "awk": text_filters.awk,
     "builtin": shell_builtins.builtin,
@@ -168,7 +169,8 @@ PROGRAM_HANDLERS: dict[str, ProgramHandler] = {
     "truncate": files.truncate,
     "typescript": wrappers.record_session,
     "units": system.systemctl,
-    "unpack": files.unzip,
+    "unpack": archives.unzip,
+    "archive search": archives.zipgrep,
     "wait": shell_builtins.wait_for_process,
     "watch": wrappers.watch,
     "wget": network.wget,

@@ -249,10 +249,11 @@ async def test_a_message_while_hermes_works_may_wait_or_interrupt(
 async def test_files_are_kept_and_their_text_is_others_words(tmp_path: Path) -> None:
     loaded = chat_settings(tmp_path, [says("read it")])
     channel = MemoryChannel()
-    channel.media = {"f1": b"ERROR disk full\n", "big": b"x"}
+    channel.media = {"f1": b"ERROR disk full\n", "f2": b"\x7fELF", "big": b"x"}
     async with open_gateway(loaded, channel) as gateway:
         media = (
             MediaItem(kind="file", reference="f1", name="run rm.log", size=16),
+            MediaItem(kind="file", reference="f2", name="tool.bin", size=4),
             MediaItem(kind="file", reference="big", name="big.bin", size=30 * 2**20),
             MediaItem(kind="sticker", reference="s1", description="👍 of Thumbs"),
         )
@@ -263,14 +264,18 @@ async def test_files_are_kept_and_their_text_is_others_words(tmp_path: Path) -> 
             for event in await gateway.events("message.added")
             if event.message.role == "user"
         ]
-    kept = list((loaded.home / "file_cache").iterdir())
-    assert [path.read_bytes() for path in kept] == [b"ERROR disk full\n"]
+    kept = sorted((loaded.home / "file_cache").iterdir(), key=lambda path: -path.stat().st_size)
+    assert [path.read_bytes() for path in kept] == [b"ERROR disk full\n", b"\x7fELF"]
     assert kept[0].stat().st_mode & 0o777 == 0o600
     assert f"[file kept as {kept[0]}, its text is below]" in message.text
+    assert f"[file kept as {kept[1]}, 4 bytes]" in message.text
     assert "larger than 20 MB" in message.text
     assert "sticker: 👍 of Thumbs" in message.text
     assert "run rm.log" not in message.text
-    assert message.attached == (AttachedText("file", "run rm.log:\nERROR disk full\n"),)
+    assert message.attached == (
+        AttachedText("file", "run rm.log:\nERROR disk full\n"),
+        AttachedText("file", "its name is tool.bin"),
+    )
     assert (loaded.home / "sticker_cache.json").exists()
 
 

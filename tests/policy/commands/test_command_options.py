@@ -185,7 +185,7 @@ git config --get user.name
 git log --text -3
 postconf -n
 postconf relayhost
-unzip -p a.zip
+unzip -p a.zip a.log
 env --default-signal ls
 stdbuf -oL tail -f app.log
 redis-cli -3 get x

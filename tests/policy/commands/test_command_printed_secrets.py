@@ -4,13 +4,24 @@ import pytest
 from reading import beyond, cases, effects
 
 PRINTS_SECRETS = """
+unzip -p z.zip
+unzip -c z.zip
+unzip -p z.zip .env
+unzip -p z.zip '*nv'
+tar xzOf b.tgz
+tar -x --to-stdout -f b.tgz
+tar xOf b.tgz --wildcards '.e*'
+bsdtar -xOf b.tgz
+zipgrep -h . z.zip
+gzip -dc b.tgz | tar xO
+tar xzf b.tgz -C /tmp/x --transform s/.env/y/
+cat .git/objects/44/94381cdd4a30a5543637adf764421e271cba1c
 redis-cli MONITOR
 redis-cli -h cache monitor
 nomad alloc fs 5f1c secrets/db.env
 nomad alloc fs 5f1c web/secrets
 istioctl proxy-config secret web-0 -o json
 istioctl pc secret web-0
-aws ec2 describe-instances --debug
 aws codebuild batch-get-projects --names x
 helm get values x
 helm get values x -n prod -a
@@ -97,6 +108,12 @@ argocd admin initial-password
 launchctl getenv X
 """
 PRINTS_NONE = """
+unzip -p z.zip app.log
+unzip -p z.zip '*.log'
+unzip -l z.zip
+tar xzOf b.tgz ./etc/nginx/nginx.conf
+tar tzf b.tgz
+zipgrep timeout z.zip app.log
 helm list
 helm status x
 helm get notes x

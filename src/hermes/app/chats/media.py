@@ -108,7 +108,7 @@ class ChatMedia:
         except (HermesError, OSError) as error:
             return f"{media.kind} that could not be received: {error}", [], None
         more = _text_parts(name, path, data)
-        shown = "its text is below" if more else f"{len(data)} bytes"
+        shown = "its text is below" if _is_short_text(path, data) else f"{len(data)} bytes"
         return f"{media.kind} kept as {path}, {shown}", more, path
 
     async def _fetch(self, media: MediaItem, channel: Channel | None) -> tuple[Path, bytes]:
@@ -132,9 +132,13 @@ async def _add_picture(path: Path, keep: KeepPicture, pictures: list[Picture]) -
     return ""
 
 
+def _is_short_text(path: Path, data: bytes) -> bool:
+    return path.suffix in _TEXT_SUFFIXES and len(data) <= MAX_INLINE_BYTES
+
+
 def _text_parts(name: str, path: Path, data: bytes) -> list[AttachedText]:
     """The name of a file is words of others as well."""
-    if path.suffix not in _TEXT_SUFFIXES or len(data) > MAX_INLINE_BYTES:
+    if not _is_short_text(path, data):
         return [AttachedText("file", f"its name is {name}")] if name else []
     text = data.decode("utf-8", "replace")
     return [AttachedText("file", f"{name}:\n{text}" if name else text)]

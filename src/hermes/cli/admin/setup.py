@@ -228,7 +228,7 @@ def _test_channel(name: str) -> bool:
     except HermesError as error:
         note(f"{error}; later: hermes channels test {name}")
         return False
-    echo(f"{name} accepted it in {result.to.chat}")
+    echo(f"{name} accepted it in {result.to.chat}; `hermes up` watches and answers there")
     return True
 
 

@@ -86,6 +86,31 @@ SIGNAL_CALLS = ("tkill", "tgkill", "rt_sigqueueinfo", "rt_tgsigqueueinfo", "pidf
 """Calls that send a signal, besides `kill`; a thread sends some of them to itself."""
 
 
+MIN_MEMORY_BYTES = 1 << 30
+"""Memory that each process of a command gets on any machine; otherwise half of what is there."""
+MIN_FILE_BYTES = 16 << 20
+FREE_SHARE = 16
+"""A file may take this part of the free space, so that several leave some of it."""
+
+
+def _lower_limit(kind: int, value: int) -> None:
+    _, most = resource.getrlimit(kind)
+    value = min(value, most) if most != resource.RLIM_INFINITY else value
+    resource.setrlimit(kind, (value, value))
+
+
+def _free_share(rules: VerdictRules) -> int:
+    """A part of the space that is free where the command may write."""
+    found = rules.max_file_bytes
+    for path in (*rules.trees, *rules.exact):
+        try:
+            space = os.statvfs(path)
+        except OSError:  # made by the command itself
+            continue
+        found = min(found, space.f_bavail * space.f_frsize // FREE_SHARE)
+    return max(found, min(MIN_FILE_BYTES, rules.max_file_bytes))
+
+
 class VerdictEnforcer:
     """Confines processes. What all verdicts share is built once, before the first."""
 
@@ -149,9 +174,9 @@ class VerdictEnforcer:
                 kernel.prctl(NO_NEW_PRIVILEGES, 1)
             grants.restrict()
         if rules.max_file_bytes:
-            _, most = resource.getrlimit(resource.RLIMIT_FSIZE)
-            size = min(rules.max_file_bytes, most if most >= 0 else rules.max_file_bytes)
-            resource.setrlimit(resource.RLIMIT_FSIZE, (size, size))
+            _lower_limit(resource.RLIMIT_FSIZE, min(rules.max_file_bytes, _free_share(rules)))
+            memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+            _lower_limit(resource.RLIMIT_DATA, max(MIN_MEMORY_BYTES, memory // 2))
         listener = seccomp.install_filter_with_listener(self._program(rules))
         drop_capabilities(rules)
         return listener

@@ -8,6 +8,7 @@ import os
 import re
 import zlib
 from collections.abc import Callable, Container, Iterable, Iterator, Sequence
+from itertools import islice, pairwise
 from mmap import ACCESS_READ, mmap
 
 from msgspec.structs import replace
@@ -16,6 +17,7 @@ from hermes.policy.actions.action_effects import ActionStep
 from hermes.policy.actions.confinement_profile import git_verb
 from hermes.policy.actions.repository_programs import find_repository_records, find_work_tree
 from hermes.policy.commands.effects import word_set
+from hermes.policy.commands.paths import PathClassifier
 from hermes.policy.programs.git import (
     find_commit_words,
     find_source,
@@ -53,11 +55,96 @@ def _find_printed_file(step: ActionStep, folders: Sequence[str]) -> str:
 
 
 def mark_printed_file(step: ActionStep, folders: Sequence[str]) -> ActionStep:
-    """A number that is not known to be that of a commit may be that of a secret file."""
+    """A number that is not known to be that of a commit may be that of a secret file, and a search
+    in commits tells what is in one, letter by letter."""
     if number := _find_printed_file(step, folders):
-        why = f"secret-read: {number} is no commit; git prints a file by its number, also a secret"
-        return replace(step, effects=step.effects | {"secret-read"}, why=(*step.why, why))
-    return step
+        why = f"{number} is no commit; git prints a file by its number, also a secret"
+    elif _searches_commits(step, folders) and any(
+        _tracks_secrets(records)
+        for folder in folders
+        for records in find_repository_records(folder)[:1]
+    ):
+        why = "it finds words in secret files of this repository; -I or -G leaves them out"
+    else:
+        return step
+    return replace(
+        step, effects=step.effects | {"secret-read"}, why=(*step.why, f"secret-read: {why}")
+    )
+
+
+_PICKAXE_VERBS = word_set(
+    "log show diff rev-list whatchanged diff-tree diff-index diff-files shortlog reflog stash"
+)
+_GREP_VALUE_OPTION = re.compile(r"-[a-zA-Z]*[ABCmef]\Z|--(?:max-depth|threads|max-count)\Z")
+_GREP_PATTERN_OPTION = re.compile(r"-[a-zA-Z]*[ef]")
+_GREP_TEXT_ONLY = re.compile(r"-[a-zA-Z]*I")
+_MAX_TRACKED_FILES = 20_000
+
+
+def _searches_commits(step: ActionStep, folders: Sequence[str]) -> bool:
+    """Whether git searches the content of committed files, also of those that it takes as binary.
+
+    Files of the work tree are opened by their names, and so checked by the supervisor."""
+    words = _words_after_verb(step) if _runs_git(step) else ()
+    verb = git_verb(step) if words else ""
+    options = words[: words.index("--")] if "--" in words else words
+    if verb in _PICKAXE_VERBS:
+        return any(word.startswith("-S") for word in options)
+    if verb != "grep" or any(map(_GREP_TEXT_ONLY.match, options)):
+        return False
+    plain = [
+        word
+        for before, word in pairwise(("", *options))
+        if not word.startswith("-") and not _GREP_VALUE_OPTION.match(before)
+    ]
+    searched = plain if any(map(_GREP_PATTERN_OPTION.match, options)) else plain[1:]
+    return (
+        "--cached" in options
+        or any(
+            not os.path.lexists(os.path.join(folder, word))  # noqa: PTH118
+            for folder in folders[:1]
+            for word in searched
+        )
+    )
+
+
+def _tracks_secrets(records: str) -> bool:
+    """Whether a file in the index is a secret by its name; without an index, any may be there."""
+    try:
+        with open(f"{records}/index", "rb") as file:  # noqa: PTH123
+            names = list(islice(_names_in_index(file.read()), _MAX_TRACKED_FILES))
+    except (OSError, ValueError, IndexError):
+        return True
+    known = PathClassifier("/nowhere")
+    return len(names) == _MAX_TRACKED_FILES or any(known.is_secret(f"/{name}") for name in names)
+
+
+_ENTRY_BYTES, _EXTENDED_FLAG = 62, 0x40
+"""Bytes of an entry of the index before its name, and the bit that says that there are two more."""
+
+
+def _names_in_index(data: bytes) -> Iterator[str]:
+    """In version 4 a name begins with a part of the one before."""
+    version, count = int.from_bytes(data[4:8]), int.from_bytes(data[8:12])
+    if data[:4] != b"DIRC" or version not in (2, 3, 4):
+        raise ValueError("no index of git")
+    at, name = 12, b""
+    for _ in range(count):
+        start = at
+        at += _ENTRY_BYTES + (2 if data[at + _ENTRY_BYTES - 2] & _EXTENDED_FLAG else 0)
+        if version == 4:
+            dropped = data[at] & 0x7F
+            while data[at] & 0x80:
+                at += 1
+                dropped = ((dropped + 1) << 7) | (data[at] & 0x7F)
+            end = data.index(0, at + 1)
+            name = name[: len(name) - dropped] + data[at + 1 : end]
+            at = end + 1
+        else:
+            end = data.index(0, at)
+            name = data[at:end]
+            at = start + (end - start) // 8 * 8 + 8
+        yield name.decode(errors="replace")
 
 
 _START_VERBS = word_set("switch branch worktree")

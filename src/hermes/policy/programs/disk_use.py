@@ -1,7 +1,9 @@
-"""Commands whose output has no end, or is very large, and goes into a file."""
+"""Commands whose output has no end, or is very large, and goes into a file; or that start very many
+processes."""
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
+from itertools import pairwise
 
 from msgspec.structs import replace
 
@@ -17,6 +19,9 @@ _ENDLESS_LOOP = re.compile(
 )
 _PAUSE = re.compile(r"\b(?:sleep|read|break|exit|wait|timeout|inotifywait|usleep|vmstat|iostat)\b")
 _BACKGROUND = re.compile(r"[^&>|]&\s*(?:done|;|\n|\}|\w)")
+_MANY_PROCESSES = re.compile(
+    r"\b(?:xargs|parallel)\b[^|;&]*?\s(?:-[PjJ]\s*|--(?:max-procs|jobs)[= ])(?:0|\d{3,})(?!\d)"
+)
 _BOUNDED_COPIES = word_set("head dd")
 """Programs that end after an amount that their words give; `is_large` looks at it."""
 
@@ -28,13 +33,18 @@ def mark_endless_output(commands: Iterable[SimpleCommand], text: str) -> list[Si
     """
     found = list(commands)
     why = ""
-    if _ENDLESS_LOOP.search(text) and _BACKGROUND.search(text):
+    many = _MANY_PROCESSES.search(text)
+    if (_ENDLESS_LOOP.search(text) and _BACKGROUND.search(text)) or many:
         return [_mark(found[0], "starts processes without end"), *found[1:]] if found else []
     if _ENDLESS_LOOP.search(text) and not _PAUSE.search(text):
         why = "a loop without an end and without a pause may fill the disk"
-    elif any(map(_is_large, found)) or (
-        any(map(_is_endless, found))
-        and not any(command.program in _BOUNDED_COPIES for command in found)
+    elif (
+        any(map(_is_large, found))
+        or _written_bytes(found, text) > _MAX_BYTES
+        or (
+            any(map(_is_endless, found))
+            and not any(command.program in _BOUNDED_COPIES for command in found)
+        )
     ):
         why = "may fill the disk"
     if not why:
@@ -71,6 +81,34 @@ def _is_large(command: SimpleCommand) -> bool:
         sizes = [word.removeprefix("-c").removeprefix("--bytes=") for word in words]
         return any(_bytes(size) > _MAX_BYTES for size in sizes)
     return False
+
+
+_LOOP = re.compile(r"\b(?:for|while|until)\b|\bxargs\b|\bparallel\b|\bseq\b")
+_ASSUMED_ROUNDS = 100
+"""How often a loop runs of which the number of rounds is not known."""
+_LENGTH_OPTION = re.compile(r"(?:-[a-z]*[lsc]|--(?:length|size|bytes))=?(.*)", re.S)
+
+
+def _written_bytes(commands: Sequence[SimpleCommand], text: str) -> float:
+    """What the sizes in the words come to together; files that are copied are not counted."""
+    total = sum(map(_named_bytes, commands))
+    return total * (_ASSUMED_ROUNDS if _LOOP.search(text) else 1)
+
+
+def _named_bytes(command: SimpleCommand) -> float:
+    words = command.argv[1:]
+    if command.program == "dd":
+        given = dict(word.partition("=")[::2] for word in words)
+        block = max(_bytes(given.get(name, "512")) for name in ("bs", "obs", "ibs"))
+        return block * _bytes(given.get("count", "0")) if "of" in given else 0.0
+    if command.program not in ("head", "fallocate", "truncate"):
+        return 0.0
+    sizes = [
+        _bytes(found[1] or after)
+        for word, after in pairwise((*words, ""))
+        if (found := _LENGTH_OPTION.match(word))
+    ]
+    return max(sizes, default=0.0)
 
 
 def _bytes(word: str) -> float:

@@ -164,22 +164,6 @@ def split_file(call: ProgramCall, entry: ProgramEntry) -> str:
     return ANY_WORD
 
 
-def unzip(call: ProgramCall, entry: ProgramEntry) -> str:
-    """unzip: extracts into one folder; `:` would let the archive choose another."""
-    found = _parse_file_arguments(call, entry)
-    apply_table(call, entry)
-    if "write" in call.effects:
-        _mark_unpacked(call, found.value("-d") or ".")
-    if found.has("-:"):
-        call.dynamic("the archive may write outside of the folder")
-    return ANY_WORD
-
-
-def _mark_unpacked(call: ProgramCall, folder: str) -> None:
-    call.writes(folder, "unpacks files", tree=True)
-    call.scope.unpacked.add(call.path(folder))
-
-
 def fallocate(call: ProgramCall, entry: ProgramEntry) -> str:
     """fallocate: a full disk affects everything on it."""
     found = _parse_file_arguments(call, entry)
@@ -312,56 +296,6 @@ def truncate(call: ProgramCall, entry: ProgramEntry) -> str:
     if not found.words:
         call.mark("delete", "truncate")
     return ""
-
-
-def tar(call: ProgramCall, entry: ProgramEntry) -> str:
-    """tar: one letter decides whether it lists, extracts or writes."""
-    words = call.argv[1:]
-    if words and not words[0].startswith("-") and re.fullmatch(r"[a-zA-Z]+", words[0]):
-        words = _old_style_options(words)
-    found = parse_arguments(words, entry.grammar)
-    call.argv = [call.argv[0], *words]
-    letters = found.names()
-    apply_table(call, entry)
-    file = found.value("-f", "--file") or ""
-    if file and ":" in file and not found.has("--force-local"):
-        call.mark("network-out", f"{display_text(file)} is on another machine")
-    if letters & {"-P", "--absolute-names"} and letters & {"-x", "--extract", "--get"}:
-        call.mark("unknown", "the archive chooses where its files go")
-    if letters & {"-t", "--list", "-d", "--diff", "--compare"}:
-        call.reads(file or "-")
-        return ANY_WORD
-    if letters & {"-x", "--extract", "--get"}:
-        if not letters & {"-O", "--to-stdout"}:
-            _mark_unpacked(call, found.value("-C", "--directory") or ".")
-        return ANY_WORD
-    if letters & {"-c", "--create", "-r", "--append", "-u", "--update", "-A", "--delete"}:
-        _judge_archive(call, found, file)
-        return ANY_WORD
-    call.mark("unknown", "tar without a letter that says what to do")
-    return ANY_WORD
-
-
-def _judge_archive(call: ProgramCall, found: ParsedArguments, file: str) -> None:
-    for word in found.words:
-        call.reads(word)
-        if call.analyst.classifier.may_contain_secrets(call.path(word)):
-            call.mark("secret-read", "packs a tree with secrets in it")
-        if found.has("--remove-files"):
-            call.deletes(word, recursive=True)
-    if file and file != "-":
-        call.writes(file)
-
-
-def _old_style_options(words: list[str]) -> list[str]:
-    """`tar xfC a b`: values follow in the order of the letters."""
-    letters, rest = words[0], words[1:]
-    changed = []
-    for letter in letters:
-        changed.append("-" + letter)
-        if letter in "fCTXIbLNKVFHg" and rest:
-            changed.append(rest.pop(0))
-    return [*changed, *rest]
 
 
 def rsync(call: ProgramCall, entry: ProgramEntry) -> str:

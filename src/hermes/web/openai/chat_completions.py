@@ -25,6 +25,7 @@ from hermes.web.openai.wire_types import (
     ChatCompletionRequest,
     attached_message,
     check_client_tools,
+    check_format,
     history_digest,
     split_request,
 )
@@ -74,6 +75,7 @@ class ChatCompletions:
     async def _complete(self, request: HttpRequest) -> HttpReply:
         asked = decode_body(request, ChatCompletionRequest)
         check_client_tools(asked.tools)
+        check_format(asked.response_format)
         if (asked.n or 1) != 1:
             raise HttpRefusal(HTTPStatus.BAD_REQUEST, "n must be 1")
         caller = self._access.caller(request)

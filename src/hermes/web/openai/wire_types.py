@@ -1,7 +1,7 @@
 """Requests and errors of the API of OpenAI, as its clients send and expect them."""
 
 import hashlib
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from http import HTTPStatus
 from typing import Any
 
@@ -45,6 +45,7 @@ class ChatCompletionRequest(msgspec.Struct, kw_only=True, frozen=True):
     stream_options: StreamOptions | None = None
     tools: list[Any] | None = None
     n: int | None = None
+    response_format: dict[str, Any] | None = None
 
 
 class ResponsesRequest(msgspec.Struct, kw_only=True, frozen=True):
@@ -66,6 +67,13 @@ class ResponsesRequest(msgspec.Struct, kw_only=True, frozen=True):
 def check_client_tools(tools: Sequence[Any] | None) -> None:
     if tools:
         message = "tools of the client are not called: Hermes has its own; leave `tools` out"
+        raise HttpRefusal(HTTPStatus.BAD_REQUEST, message)
+
+
+def check_format(wanted: Mapping[str, Any] | None) -> None:
+    """An answer that is not in the promised format would break the client later."""
+    if wanted and wanted.get("type", "text") != "text":
+        message = "answers are text: leave `response_format` out, or ask for JSON in words"
         raise HttpRefusal(HTTPStatus.BAD_REQUEST, message)
 
 

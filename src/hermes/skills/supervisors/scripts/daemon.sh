@@ -17,7 +17,7 @@ known | while IFS="$T" read -r n at user dir log file conf line; do
       [ -x /etc/init.d/"$s" ] || continue
       # The script of mariadbd reads the name of the pid file from the settings.
       [ "$s" = "$b" ] || grep -qsF "/$b.pid" /etc/init.d/"$s" ||
-        { grep -qsF "${line%% *}" /etc/init.d/"$s" && grep -rqsE "^[^#]*$file( |\$)" /etc/"$s" /etc/mysql; } || continue
+        { grep -qsF "${line%% *}" /etc/init.d/"$s" && grep -qsE "^[^#]*$file( |\$)" /etc/mysql/my.cnf /etc/mysql/mariadb.conf.d/*.cnf; } || continue
       case $conf in -|/etc/"$s"/*) ;; *) grep -qsF "$conf" /etc/init.d/"$s" /etc/default/"$s" || continue ;; esac
       kind=sysvinit; unit=$s; break
     done
