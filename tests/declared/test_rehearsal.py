@@ -3,6 +3,8 @@
 from pathlib import Path
 from typing import Any
 
+from msgspec.structs import replace
+
 from hermes.declared.experiments.copied_checks import CheckReading, ExpectedReadings
 from hermes.declared.experiments.copy_trial import CopySetup, CopyTrial
 from hermes.declared.experiments.host_programs import HostPrograms, HostService, ScheduledJob
@@ -19,7 +21,7 @@ def service(name: str, state: str = "active", more: str = "") -> HostService:
     return HostService(name=name, state=state, unit_text=CONFIGURED.format(name=name) + more)
 
 
-def planned(
+def prepared(
     path: str,
     *services: HostService,
     failing: str = "web",
@@ -27,19 +29,23 @@ def planned(
     kind: ItemKind = "file",
     sides: tuple[Item | None, Item] = (Item("a"), Item("b")),
     store: StateStore | None = None,
-) -> list[list[str]]:
-    """The commands of each step."""
+) -> CopySetup:
     unused: Any = None
-    setup = CopySetup(
+    return CopySetup(
         source=unused,
         run_checks=unused,
         expected=ExpectedReadings(failing=(CheckReading(name="http", ok=False),)),
         programs=HostPrograms(services=services, jobs=jobs),
         services=failing.split(),
         store=store or StateStore(Path("unused")),
-        suspects=(suspect := Suspect(change=StateChange(ItemId(kind, path), *sides)),),
+        suspects=(Suspect(change=StateChange(ItemId(kind, path), *sides)),),
     )
-    causes = [Revert(suspect=suspect)]
+
+
+def planned(path: str, *services: HostService, **options: Any) -> list[list[str]]:
+    """The commands of each step."""
+    setup = prepared(path, *services, **options)
+    causes = [Revert(suspect=each) for each in setup.suspects]
     steps = plan_activations(setup, CopyTrial(setup), causes)
     return [[each.command for each in step] for step, _ in steps]
 
@@ -140,3 +146,12 @@ def test_the_service_whose_file_an_added_job_removed_is_restarted(tmp_path: Path
         store=store,
     )
     assert steps == [[], [restart("shop")], [restart("web")]]
+
+
+def test_a_changed_definition_of_another_supervisor_cannot_be_tried() -> None:
+    source = "SourcePath=/etc/sup.conf\n"
+    supervised = replace(service("web", more=source), commands={"restart": "supervisorctl"})
+    label = "file /etc/sup.conf"
+    assert prepared("/etc/sup.conf", supervised).changed_definitions == [label]
+    assert prepared("/etc/web.conf", supervised).changed_definitions == []
+    assert prepared("/etc/sup.conf", service("web", more=source)).changed_definitions == []

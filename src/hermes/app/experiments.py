@@ -218,8 +218,8 @@ class _FinderWork:
             status, why = cause.status, cause.why
             if status == "not-reproduced":
                 why = "; ".join([why, *await self._what_copies_lack(setup)])
-            if status == "ruled-out" and stuck:
-                status, why = "impossible", _not_tried_text(stuck)
+            if status == "ruled-out" and (untried := [*stuck, *setup.changed_definitions]):
+                status, why = "impossible", _not_tried_text(untried)
             elif status == "ruled-out" and (full := setup.expected.full_stores):
                 status, why = "impossible", _full_text(full, setup.suspects)
             return CauseResult(
@@ -484,7 +484,7 @@ def _log_script(service: HostService, lines: int = LOG_LINES) -> str:
 def _not_tried_text(labels: Sequence[str]) -> str:
     more = f" and {len(labels) - 3} more" if len(labels) > 3 else ""
     named = f"{', '.join(labels[:3])}{more}"
-    return f"what else changed is no cause, but the contents from before are not known of {named}"
+    return f"what else changed is no cause, but this cannot be put back in a copy: {named}"
 
 
 def _full_text(full: Sequence[str], suspects: Sequence[Suspect]) -> str:

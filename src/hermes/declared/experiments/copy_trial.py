@@ -80,6 +80,13 @@ class CopySetup:
     """A script with requests that users made: a copy has no users."""
     limits: CopyLimits = field(default_factory=CopyLimits)
 
+    @property
+    def changed_definitions(self) -> list[str]:
+        """The changes of files that define services, apart from units of systemd: a copy has its
+        services from the host as it is, and does not read these files again."""
+        files = {each.definition_file for each in self.programs.services if each.commands}
+        return [each.label for each in self.suspects if files.intersection(each.paths)]
+
     def table_jobs(self, reverted: Sequence[Revert]) -> TableJobs:
         return find_table_jobs(self.suspects, reverted, self.store.content)
 
