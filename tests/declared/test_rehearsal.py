@@ -150,8 +150,10 @@ def test_the_service_whose_file_an_added_job_removed_is_restarted(tmp_path: Path
 
 def test_a_changed_definition_of_another_supervisor_cannot_be_tried() -> None:
     source = "SourcePath=/etc/sup.conf\n"
-    supervised = replace(service("web", more=source), commands={"restart": "supervisorctl"})
+    supervised = replace(service("web", more=source), commands={"restart": "sv restart web"})
     label = "file /etc/sup.conf"
     assert prepared("/etc/sup.conf", supervised).changed_definitions == [label]
     assert prepared("/etc/web.conf", supervised).changed_definitions == []
     assert prepared("/etc/sup.conf", service("web", more=source)).changed_definitions == []
+    read_again = replace(supervised, commands={"restart": "supervisorctl restart web"})
+    assert prepared("/etc/sup.conf", read_again).changed_definitions == []

@@ -308,3 +308,24 @@ async def test_programs_of_supervisord_are_units_of_the_copy() -> None:
         assert (await copy.run(f"{control} status")).output == "worker STOPPED\n"
     finally:
         await copy.close()
+
+
+@needs_root
+async def test_a_program_of_supervisord_is_read_again_from_its_configuration() -> None:
+    definition = ("ExecStart=sleep 1000", "User=nobody", "SourcePath=/etc/hermes-test.conf")
+    unit = CopyService(name="worker", definition=definition, running=True)
+    section = (
+        "[program:worker]\ncommand=/usr/bin/sleep 2000 ; long\nenvironment=A=1,B=2\n[program:x]\n"
+    )
+    copy = await copy_machine(units=[unit])
+    shown = "xargs -0 -n 99 < /proc/$(supervisorctl pid worker)/cmdline"
+    try:
+        assert (await copy.run(shown)).output == "/usr/bin/sleep 1000\n"
+        await copy.run("cat > /etc/hermes-test.conf", stdin=section.encode())
+        assert (await copy.run("supervisorctl restart worker; " + shown)).output.endswith("1000\n")
+        assert (await copy.run("supervisorctl update; supervisorctl restart worker")).code == 0
+        assert (await copy.run(shown)).output == "/usr/bin/sleep 2000\n"
+        variables = "tr '\\0' '\\n' < /proc/$(supervisorctl pid worker)/environ | grep -x '[AB]=.'"
+        assert (await copy.run(variables)).output.split() == ["A=1", "B=2"]
+    finally:
+        await copy.close()

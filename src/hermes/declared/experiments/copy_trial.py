@@ -82,9 +82,13 @@ class CopySetup:
 
     @property
     def changed_definitions(self) -> list[str]:
-        """The changes of files that define services, apart from units of systemd: a copy has its
-        services from the host as it is, and does not read these files again."""
-        files = {each.definition_file for each in self.programs.services if each.commands}
+        """The changes of files that define services and that a copy does not read again: it has
+        its services from the host as it is."""
+        files = {
+            each.definition_file
+            for each in self.programs.services
+            if each.commands and not each.is_redefinable
+        }
         return [each.label for each in self.suspects if files.intersection(each.paths)]
 
     def table_jobs(self, reverted: Sequence[Revert]) -> TableJobs:
@@ -298,7 +302,12 @@ async def put_back(copy: HostCopy, setup: CopySetup, reverted: Sequence[Revert])
     """All but what has piled up. Raises `CannotRevertError`, `EnvironmentFailed`."""
     reverted = [each for each in reverted if not each.suspect.is_growth]
     await _replace_files(copy, setup, reverted)
-    if any("/systemd/" in path for each in reverted for path in each.suspect.paths):
+    definitions = {each.definition_file for each in setup.programs.services if each.commands}
+    if any(
+        "/systemd/" in path or path in definitions
+        for each in reverted
+        for path in each.suspect.paths
+    ):
         await copy.reload_units()
     for each in reverted:
         change = each.suspect.change

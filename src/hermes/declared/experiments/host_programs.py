@@ -111,6 +111,16 @@ class HostService(Value, frozen=True, kw_only=True):
         return found[1] if found else ""
 
     @property
+    def is_redefinable(self) -> bool:
+        """Whether a copy reads its definition again: it is of supervisord, or a script that the
+        copy runs."""
+        runs_script = any(
+            line.startswith("ExecStart=") and self.definition_file in line.split("=", 1)[1].split()
+            for line in self.definition
+        )
+        return runs_script or "supervisorctl" in self.commands.get("restart", "")
+
+    @property
     def reloadable(self) -> bool:
         return "ExecReload=" in self.unit_text
 

@@ -4,6 +4,7 @@ Imports only the standard library.
 """
 
 import os
+import re
 import resource
 import shlex
 
@@ -11,6 +12,13 @@ UNIT_FOLDER = "/etc/systemd/system"
 HOST_PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 """The PATH of services, cron jobs and shells on a host."""
 SECONDS_BY_SUFFIX = {"ms": 0.001, "s": 1.0, "sec": 1.0, "min": 60.0, "m": 60.0, "h": 3600.0}
+VALUES_BY_PROGRAM_KEY = {
+    "command": "ExecStart",
+    "user": "User",
+    "directory": "WorkingDirectory",
+    "environment": "Environment",
+}
+"""The values of a unit by the keys of supervisord."""
 BYTES_BY_SUFFIX = {"K": 1 << 10, "M": 1 << 20, "G": 1 << 30}
 
 
@@ -131,8 +139,33 @@ def load_given_services(
                 parse_unit_file(file.read(), values)
         if not files:
             parse_unit_file("\n".join(lines), values)
+        if from_files and own:
+            values |= read_program_section(values["SourcePath"][-1], name)
         path = files[0] if files else f"{UNIT_FOLDER}/{name}"
         found[name] = UnitFile(name, path, _fill_in_specifiers(name, values), 0.0)
+    return found
+
+
+def read_program_section(path: str, unit: str) -> dict[str, list[str]]:
+    """The values that the configuration of supervisord has for a program now; none where the file
+    is missing or does not define it."""
+    try:
+        with open(path, errors="replace") as file:  # noqa: PTH123 - see above
+            lines = file.read().splitlines()
+    except OSError:
+        return {}
+    header, inside, found = f"[program:{unit.removesuffix('.service')}]", False, {}
+    for line in lines:
+        if line.startswith("["):
+            inside = line.partition("]")[0] + "]" == header
+        key, equals, value = line.partition("=")
+        name = VALUES_BY_PROGRAM_KEY.get(key.strip())
+        if inside and equals and name:
+            found[name] = [re.split(r"\s;", value)[0].strip()]
+    for name in VALUES_BY_PROGRAM_KEY.values() if "ExecStart" in found else ():
+        found.setdefault(name, [])
+    if variables := found.get("Environment"):
+        found["Environment"] = re.split(r",\s*(?=[A-Za-z_]\w*=)", variables[0])
     return found
 
 
