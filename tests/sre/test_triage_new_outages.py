@@ -241,6 +241,18 @@ def test_the_recovery_of_an_escalated_incident_is_written_once_it_has_held(crash
     assert again.incident != opened.incident, "one that comes back is reported again"
 
 
+@pytest.mark.parametrize(("kind", "shown"), [("log", True), ("http", False)])
+def test_a_recovery_by_a_log_alone_says_so(kind: str, shown: bool) -> None:
+    """Without requests a log has no errors, whatever is broken."""
+    world, labels = World(), {**NGINX, "kind": kind}
+    opened = world.open("n", **labels)
+    world.close(opened.incident, "escalated")
+    world.resolve("n", **labels)
+    world.wait(600)
+    (recovered,) = world.all(IncidentRecovered)
+    assert ("by its log alone" in recovered.how) is shown
+
+
 def test_a_pause_shorter_than_the_settle_time_is_no_recovery() -> None:
     world = World()
     opened = world.open("n", **NGINX)

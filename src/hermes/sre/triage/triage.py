@@ -23,7 +23,7 @@ from hermes.core.run_ids import new_id
 from hermes.sre.settings import TriageSettings
 from hermes.sre.triage.alert_series import AlertSeries, EarlierIncidents, incident_signature
 from hermes.sre.triage.correlation import AlertCorrelation
-from hermes.sre.triage.incident_state import REOPENED_BY, IncidentState
+from hermes.sre.triage.incident_state import LOG_KINDS, REOPENED_BY, IncidentState
 from hermes.sre.triage.severity import IncidentImpact, alert_impact, alert_question, is_data_at_risk
 from hermes.sre.triage.state import (
     FLAPPING_STRETCH,
@@ -39,6 +39,7 @@ PROBE_RESTART_S = 5.0
 """Seconds after a start before a recovery is reported: the probes have to run again first."""
 MAX_NAMED_SOURCES = 5
 """Alerts that a recovery names."""
+LOG_ONLY_TEXT = ", by its log alone: whether it was used meanwhile is not known"
 
 
 class Triage:
@@ -372,7 +373,8 @@ class Triage:
             at=now,
             incident=incident.id,
             recovered_at=calm_at,
-            how=f"{_resolved_by_text(watched)}; no failure for {span.total_seconds():g} s",
+            how=f"{_resolved_by_text(watched)}; no failure for {span.total_seconds():g} s"
+            f"{LOG_ONLY_TEXT if watched and all(map(_is_log, watched)) else ''}",
             still_failing=tuple(each.label for each in apart),
         )
 
@@ -414,6 +416,11 @@ def _proven(withdrawn: AlertSeries, watched: Sequence[AlertSeries]) -> bool:
 
 def _join_reason(series: AlertSeries) -> str:
     return series.flapping_text() if series.flapping else "the same alert again"
+
+
+def _is_log(series: AlertSeries) -> bool:
+    alert = series.alert
+    return alert is not None and dict(alert.labels).get("kind", "") in LOG_KINDS
 
 
 def _resolved_by_text(members: Sequence[AlertSeries]) -> str:
