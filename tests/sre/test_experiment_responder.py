@@ -10,9 +10,10 @@ import pytest
 from incident_house import MEND, Host, commanded, events
 
 from hermes.core.errors import EnvironmentFailed
-from hermes.core.events.experiments import ExperimentRan, ExperimentsEnded
+from hermes.core.events.experiments import ExperimentRan, ExperimentsEnded, FixTested
 from hermes.core.events.incidents import (
     ChangeBegan,
+    IncidentChecked,
     IncidentClosed,
     IncidentDiagnosed,
     PhaseEntered,
@@ -292,6 +293,31 @@ async def test_after_a_crash_a_revert_is_not_made_again(host: Host) -> None:
         ending = await Commander(ground, case).run()
     assert ending.outcome == "escalated"
     assert not finder.cases
+
+
+@pytest.mark.parametrize(("tested", "ledger"), [(("web",), []), (("disk",), ["undone"])])
+async def test_after_a_crash_a_revert_stays_if_what_it_was_tested_for_passes(
+    host: Host, tested: tuple[str, ...], ledger: list[str]
+) -> None:
+    """A full disk, which the same incident is about, is no reason to undo it."""
+    case, host.watched = await host.opened(), ("web", "disk")
+    run, incident = case.run, case.incident
+    await host.journal.append(
+        IncidentChecked(run=run, incident=incident, check="web", ok=False, when="before"),
+        IncidentChecked(run=run, incident=incident, check="disk", ok=False, when="before"),
+        PhaseEntered(run=run, incident=incident, phase="remediate", attempt=1),
+        FixTested(
+            run=run, incident=incident, fix="x", by="experiment", outcome="recovered", checks=tested
+        ),
+        ChangeBegan(
+            run=run, incident=incident, call_id="revert-1", command="touch well-web",
+            undo="echo undone >> ledger", attempt=1, by="experiment",
+        ),
+    )  # fmt: skip
+    (host.folder / "well-web").touch()
+    async with host.ground() as ground:
+        ending = await Commander(ground, case).run()
+    assert (ending.outcome, host.ledger) == ("escalated", ledger)
 
 
 async def test_two_incidents_with_one_cause_revert_it_once(host: Host) -> None:

@@ -459,7 +459,7 @@ class _FinderWork:
             suspects=cause.suspects,
             experiments=len(cause.experiments),
             evidence=tuple(self._numbers),
-            recovered=setup.expected.failing_names if rehearsed.works else (),
+            recovered=(cause.explained or setup.expected.failing_names) if rehearsed.works else (),
             rehearsal_s=rehearsal_s,
             explained=cause.explained,
         )

@@ -43,6 +43,7 @@ from hermes.sre.verify import (
     Baseline,
     RecoveryResult,
     extend_baseline,
+    recorded_rehearsal,
     take_baseline,
     verify,
     watch_recovery,
@@ -264,7 +265,10 @@ class Commander:
         await self._enter("verify", recorded.attempt)
         # What was done before may be enough, also of an interrupted playbook: the checks tell.
         why = "" if baseline.failing else "it was interrupted, and no check observed the problem"
-        verification = await verify(self._work, baseline, recorded.attempt, why_not=why)
+        rehearsal = recorded_rehearsal(recorded)
+        verification = await verify(
+            self._work, baseline, recorded.attempt, why_not=why, rehearsal=rehearsal
+        )
         if verification.ok:
             return _verified_result(recorded)
         left = () if verification.helped else await self._undo(recorded.attempt, verification.why)

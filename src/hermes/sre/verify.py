@@ -20,7 +20,7 @@ from hermes.core.events.incidents import (
     IncidentChecked,
     IncidentVerified,
 )
-from hermes.core.incident import WITHDRAWN_LABEL, IncidentDetails
+from hermes.core.incident import WITHDRAWN_LABEL, Incident, IncidentDetails
 from hermes.core.messages import Value
 from hermes.core.run_ids import new_id
 from hermes.skills.playbook.commands import run_command
@@ -34,6 +34,7 @@ from hermes.sre.assessment.symptom_timing import (
     read_alert_period_s,
     read_unit_run_times,
 )
+from hermes.sre.cause import EXPERIMENT
 from hermes.sre.checks import CheckResult, IndependentChecks, ProbeChecks, run_checks
 from hermes.sre.context import IncidentWork
 from hermes.sre.probes.probe import Probe
@@ -126,6 +127,16 @@ class FixRehearsal(Value, kw_only=True, frozen=True):
 
 
 NOT_REHEARSED = FixRehearsal()
+
+
+def recorded_rehearsal(incident: Incident) -> FixRehearsal:
+    """Of the last change, if it reverts a cause that experiments have proved: for the verification
+    after a crash."""
+    last = incident.tests[-1] if incident.tests else None
+    reverted = bool(incident.changes) and incident.changes[-1].by == EXPERIMENT
+    if not reverted or last is None or (last.by, last.outcome) != (EXPERIMENT, "recovered"):
+        return NOT_REHEARSED
+    return FixRehearsal(seconds=last.seconds, explained=last.checks)
 
 
 class RecoveryResult(Value, kw_only=True, frozen=True):
