@@ -213,7 +213,7 @@ class ChatService:
     async def _refuse_press(
         self, channel: AnswersPresses, press: str, decision: InboxDecision
     ) -> None:
-        """The person learns it, and nobody else: without an answer their client goes on waiting."""
+        """Answer only the person who pressed: without an answer their client goes on waiting."""
         flood = FLOOD_TEXT.format(count=self._context.settings.max_messages_per_minute)
         with suppress(HermesError):
             text = flood if decision.verdict == "flood" else UNKNOWN_PRESS_TEXT

@@ -169,32 +169,23 @@ class ExperimentResponder:
         enter: EnterPhase,
     ) -> RevertAttempt | None:
         """None when nothing was changed: it was refused, or another incident did it."""
+        cause, self._to_revert = self._to_revert, None
+        assert cause is not None
+        self.outdated = False
         try:
-            return await self._revert_once(number, baseline, prepare, enter)
+            if await self._waited_for_others(cause.causes):  # another incident has reverted it
+                if await find_failing_case(self._work, baseline, number):
+                    # The same change again would be no fix; its undo would break what works now.
+                    self.outdated, self._result = True, None
+                return None
+            await enter("remediate", number, cause.component)
+            return await self._revert(cause, number, prepare)
         finally:
             self.end_turn()
 
     def end_turn(self) -> None:
         """What others find from now on is the host after the revert."""
         self._work.context.claims.end_turn(self._work.details.incident)
-
-    async def _revert_once(
-        self,
-        number: int,
-        baseline: Baseline,
-        prepare: PrepareChange,
-        enter: EnterPhase,
-    ) -> RevertAttempt | None:
-        cause, self._to_revert = self._to_revert, None
-        assert cause is not None
-        self.outdated = False
-        if await self._waited_for_others(cause.causes):  # another incident has reverted it
-            if await find_failing_case(self._work, baseline, number):
-                # The same change again would be no fix, and its undo would break what works now.
-                self.outdated, self._result = True, None
-            return None
-        await enter("remediate", number, cause.component)
-        return await self._revert(cause, number, prepare)
 
     async def _waited_for_others(self, causes: Sequence[str]) -> bool:
         return await self._work.context.claims.claim(self._work.details.incident, causes)
