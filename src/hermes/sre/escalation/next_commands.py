@@ -190,10 +190,7 @@ def _certificate_commands(found: HostRows, subject: EscalationSubject) -> Iterat
 def _named_commands(found: HostRows, errors: str) -> Iterator[NextCommand]:
     """About what the error lines name: files, pids, mounts, the sessions of a database."""
     owner = OWNER_WORDS.search(errors) is not None
-    if found.of("resolver"):
-        yield NextCommand("cat /etc/resolv.conf", "shows the name servers")
-    for row in found.of("unresolved")[:1]:
-        yield NextCommand(f"getent hosts {quote(row[0])}", "resolves the name as programs do")
+    yield from _resolver_commands(found)
     for row in found.of("closed") if owner else ():
         yield NextCommand(f"namei -l {quote(row[3])}", "shows owner and mode of each folder")
     for row in found.of("absent"):
@@ -213,6 +210,13 @@ def _named_commands(found: HostRows, errors: str) -> Iterator[NextCommand]:
             yield settings_command(row[0], "shows the settings that the error names")
         elif owner:
             yield NextCommand(f"ls -ld {quote(row[0])}", "shows owner and mode")
+
+
+def _resolver_commands(found: HostRows) -> Iterator[NextCommand]:
+    if found.of("resolver"):
+        yield NextCommand("cat /etc/resolv.conf", "shows the name servers")
+    for row in found.of("unresolved")[:1]:
+        yield NextCommand(f"getent hosts {quote(row[0])}", "resolves the name as programs do")
 
 
 def settings_command(path: str, what: str) -> NextCommand:
