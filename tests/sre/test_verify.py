@@ -409,6 +409,25 @@ async def test_a_revert_stays_if_the_checks_pass_that_a_copy_has_explained(
     assert (verified.ok, verified.helped) == (False, helped)
 
 
+@pytest.mark.parametrize("full", [True, False])
+async def test_a_revert_that_helped_stays_while_another_problem_lasts(
+    scripted: Scripted, full: bool
+) -> None:
+    """The service answers again, with an error: a full disk that was there before explains it."""
+    disk = failed("disk-cache") if full else passed("disk-cache")
+    scripted.looks = [
+        [DOWN, of("web", failed("port-80")), disk],
+        [DOWN, of("web", passed("port-80")), disk],
+    ]
+    case = await scripted.opened()
+    async with scripted.ground() as ground:
+        work = IncidentWork(ground, case)
+        rehearsal = FixRehearsal(explained=("http-80", "port-80"))
+        baseline = await take_baseline(work)
+        verified = await verify(work, baseline, 1, concerns="web", rehearsal=rehearsal)
+    assert (verified.ok, verified.helped) == (False, full)
+
+
 @pytest.mark.parametrize(
     ("cache", "before", "helped"),
     [(CACHE, "port-80", True), (CACHE, "http-80", False), (CACHE_FINE, "port-80", False)],

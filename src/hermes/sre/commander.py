@@ -1,6 +1,5 @@
 """Works on one incident from its assessment to its end, and resumes it after a crash."""
 
-import dataclasses
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -215,13 +214,12 @@ class Commander:
             await self._enter("assess", recorded.attempt)
         initial = await assess_incident(self._work, recorded.failing, playbooks, known)
         self._assessment = initial.assessment
-        baseline = dataclasses.replace(initial.baseline, older=recorded.failed_before)
+        baseline = initial.baseline
         if initial.all_clear:
             recovery = await watch_recovery(self._work, baseline)
             if not recovery.returned:
                 return await self._all_clear(recovery)
-            again = await take_baseline(self._work)
-            baseline = dataclasses.replace(again, older=recorded.failed_before)
+            baseline = await take_baseline(self._work)
         return await self._attempts(recorded, baseline, playbooks)
 
     async def _all_clear(self, recovery: RecoveryResult) -> IncidentResult:
@@ -261,7 +259,6 @@ class Commander:
         playbooks.resume(recorded, keep_scan_results=False)
         await self._enter("assess", recorded.attempt)
         baseline = await take_baseline(self._work, recorded.failing, recorded.weak)
-        baseline = dataclasses.replace(baseline, older=recorded.failed_before)
         await self._enter("verify", recorded.attempt)
         # What was done before may be enough, also of an interrupted playbook: the checks tell.
         why = "" if baseline.failing else "it was interrupted, and no check observed the problem"

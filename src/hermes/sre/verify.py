@@ -161,11 +161,12 @@ async def take_baseline(
 ) -> Baseline:
     """`earlier`: the checks that failed before a crash; they are not run again."""
     checks = await work.context.checks_for(work.details)
+    first = Baseline(independent_checks=checks, older=(await work.read()).failed_before)
     if earlier is not None:
-        return Baseline(independent_checks=checks, failing=earlier, weak=weak)
+        return replace(first, failing=earlier, weak=weak)
     results = await checks()
     await _publish(work, results, "before", 0)
-    return Baseline(independent_checks=checks).with_results(results)
+    return first.with_results(results)
 
 
 async def extend_baseline(work: IncidentWork, baseline: Baseline) -> Baseline:
@@ -379,6 +380,8 @@ def _verification_result(
     # Another outage has begun before the change: what still fails here may be because of that.
     better = any(each.check in evidence and check_concerns(each, about) for each in results)
     disturbed = better and bool(baseline.later) and not explained
+    # So may be what still fails of a proved cause, beside a problem with another cause.
+    disturbed |= bool(explained) and any(each.check not in own for each in new)
     helped = bool(own & set(evidence)) and (not still or disturbed) and not worse and not why_not
     problems = [f"{each.check}: {each.detail}" for each in bad[:5]]
     problems += [f"{name}: it could not be asked again" for name in sorted(lost)]
