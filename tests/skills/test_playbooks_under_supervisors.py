@@ -14,7 +14,8 @@ from hermes.skills.discovery import BUNDLED_SKILLS
 from hermes.skills.playbook.commands import PlaybookContext
 from hermes.skills.playbook.reader import parse_playbook
 from hermes.skills.playbook.runner import PlaybookRunner, PlaybookRunResult
-from hermes.skills.supervisors.units import PlainDaemon
+from hermes.skills.supervisors.units import PlainDaemon, list_units
+from hermes.sre.escalation.host_scripts import script_command
 
 pytestmark = [pytest.mark.anyio, needs_namespaces]
 API = """
@@ -41,6 +42,10 @@ STARTED = "until grep -qx sleep /proc/$!/comm; do sleep 0.05; done"
 async def play(
     host: SupervisorHost, name: str, alert: str, *daemons: PlainDaemon
 ) -> PlaybookRunResult:
+    return await playbook_runner(host, name, *daemons).run(AlertFacts(title=alert, text=""))
+
+
+def playbook_runner(host: SupervisorHost, name: str, *daemons: PlainDaemon) -> PlaybookRunner:
     file = next(BUNDLED_SKILLS.glob(f"*/{name}/playbook.yaml"))
     playbook, problems = parse_playbook(file.read_text())
     assert playbook is not None, problems
@@ -54,7 +59,7 @@ async def play(
         return ()
 
     context = PlaybookContext(execute, publish, daemons=daemons)
-    return await PlaybookRunner(name, playbook, context).run(AlertFacts(title=alert, text=""))
+    return PlaybookRunner(name, playbook, context)
 
 
 @needs_supervisord
@@ -173,3 +178,31 @@ async def test_what_did_not_come_back_with_its_supervisor_is_started() -> None:
         result = await play(host, "ended", "api: nothing answers")
         assert (result.outcome, result.detail) == ("applied", "")
         assert "RUNNING" in host.run("supervisorctl status api")
+
+
+@pytest.mark.parametrize(("written", "outcome"), [("1 hour ago", True), ("now", False)])
+async def test_what_a_daemon_wrote_before_it_was_seen_running_is_no_reason_for_its_end(
+    written: str, outcome: bool
+) -> None:
+    seen_s = int(time.time()) - 600
+    daemon = PlainDaemon(name="nap", command=("/bin/sleep", "98765"), first_seen_s=seen_s)
+    with SupervisorHost() as host:
+        log = "/var/log/nap.log"
+        host.run(f"echo 'could not open the pid file' > {log}; touch -d '{written}' {log}")
+        runner = playbook_runner(host, "ended", daemon)
+        match = await runner.check_signature(AlertFacts(title="nap: nothing answers", text=""))
+        assert (match.early_outcome is None) is outcome, match.detail
+
+
+async def test_a_process_of_a_copy_of_the_host_is_none_of_the_host() -> None:
+    daemon = PlainDaemon(name="nap", command=("/bin/sleep", "98765"), first_seen_s=5)
+    with SupervisorHost() as host:
+        inner = "unshare -pf --kill-child /bin/sleep 98765 >/dev/null 2>&1 </dev/null &"
+        host.run(f"{inner} until pgrep -fx '/bin/sleep 98765'; do sleep 0.05; done")
+        (unit,) = (await list_units(host.execute, [daemon])).find("nap")
+        assert (unit.state, unit.pid) == ("failed", 0)
+        assert "98765" not in host.run(script_command("processes", "n=sleep"))
+        host.run(f"setsid /bin/sleep 98765 >/dev/null 2>&1 </dev/null & {STARTED}")
+        (unit,) = (await list_units(host.execute, [daemon])).find("nap")
+        assert unit.state == "active"
+        assert host.run(script_command("processes", "n=sleep")).count("sleep 98765") == 1

@@ -42,6 +42,8 @@ ALERT_TEXT_FACT = "text"
 """The name of the alert text among the facts of `incident.opened`."""
 QUESTION_LABEL = "question"
 """The label of an alert that is a question to people; nothing is changed for it."""
+NOT_REQUESTED = "nobody requested"
+"""Begins what a probe says of a page whose failure ended only because nobody asked for it."""
 WITHDRAWN_LABEL = "withdrawn"
 """The label of an alert that ended because its probe was removed: no recovery."""
 
