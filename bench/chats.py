@@ -40,7 +40,7 @@ from hermes.core.channels import Address, InboundMessage
 from hermes.gateway.chat_transport import ChatTransport
 from hermes.gateway.manifest import ChannelLimits
 from hermes.gateway.settings import TelegramSettings
-from hermes.plumbing.heap import limit_heap
+from hermes.plumbing.long_running import limit_heap
 from hermes.settings.load import LoadedSettings, load
 
 BENCH = Path(__file__).resolve().parent

@@ -174,11 +174,36 @@ def test_the_start_names_a_priority_that_stays_and_a_key_without_effect(hermes: 
     assert "on call: 2 probes" in done.stdout
 
 
+def test_a_crash_of_the_process_says_where_each_thread_was() -> None:
+    program = """
+import os, resource, signal
+from hermes.plumbing.long_running import print_crashes
+
+resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+print_crashes()
+
+def call_library():
+    os.kill(os.getpid(), signal.SIGSEGV)
+
+call_library()
+"""
+    run = subprocess.run(
+        [sys.executable, "-c", program],
+        env={"PYTHONPATH": str(Path(hermes.__file__).parents[1])},
+        capture_output=True,
+        text=True,
+        timeout=60,
+    )
+    assert run.returncode == -signal.SIGSEGV
+    assert "Segmentation fault" in run.stderr
+    assert "in call_library" in run.stderr
+
+
 @pytest.mark.skipif(platform.libc_ver()[0] != "glibc", reason="other C libraries have one heap")
 def test_all_threads_of_a_watch_share_one_heap() -> None:
     program = """
 import ctypes, sys, threading
-from hermes.plumbing.heap import limit_heap
+from hermes.plumbing.long_running import limit_heap
 
 limit_heap()
 started = threading.Barrier(8)

@@ -45,7 +45,7 @@ from hermes.core.people import People
 from hermes.core.run_ids import new_id
 from hermes.gateway.inbox import Inbox, InboxDecision, session_of
 from hermes.gateway.settings import ChannelSettings
-from hermes.plumbing.heap import HeapTrim
+from hermes.plumbing.long_running import HeapTrim
 
 SHUTDOWN_GRACE_S = 20.0
 """Seconds that running turns have to end, all together, when the gateway is stopped. The rest is

@@ -15,7 +15,7 @@ from hermes.core.events.operations import ChannelClosed, ChannelOpened
 from hermes.gateway.manifest import ConfiguredChannel
 from hermes.memory.store import JournalStore, store_exists
 from hermes.plumbing.files import is_locked
-from hermes.plumbing.heap import limit_heap
+from hermes.plumbing.long_running import limit_heap, print_crashes
 from hermes.settings.load import LoadedSettings
 
 
@@ -34,6 +34,7 @@ def run(ctx: click.Context, model: str) -> int:
     """
     loaded = load_settings(ctx)
     limit_heap()
+    print_crashes()
     return exit_codes.OK if anyio.run(_run, loaded, model) else exit_codes.SETTINGS
 
 

@@ -22,7 +22,7 @@ from hermes.core.errors import (
 )
 from hermes.environments.processes.spawn import raise_priority
 from hermes.plumbing.files import PUBLIC_MODE, write_atomically
-from hermes.plumbing.heap import limit_heap
+from hermes.plumbing.long_running import limit_heap, print_crashes
 from hermes.settings import process_environment
 from hermes.settings.load import LoadedSettings
 from hermes.sre.probes.discovery import DiscoveryResult, discover_probes
@@ -94,6 +94,7 @@ def _watch(ctx: click.Context, options: dict[str, object], as_json: bool) -> int
     if not raise_priority(loaded.settings.sre.niceness):
         note("this user may not raise the priority of the watch: it may be late on a busy host")
     limit_heap()
+    print_crashes()
     for line in probe_file_warnings(probes_file(loaded, loaded.settings.sre.probes), loaded.home):
         note(line)
     anyio.run(_run_watch, loaded, options, as_json)

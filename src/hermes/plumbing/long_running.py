@@ -1,11 +1,12 @@
-"""Keeps the heap of a process that runs for weeks small, where the C library is that of GNU.
+"""What a process that runs for weeks needs: a heap that stays small, and a trace of a crash.
 
-By default it gives many threads a heap of their own, in which what one thread has freed cannot be
-used by another. And after the first large block was freed it takes such blocks from the heap
-instead of from the system: what is left there between them is never given back.
+By default the C library of GNU gives many threads a heap of their own, in which what one thread has
+freed cannot be used by another. And after the first large block was freed it takes such blocks from
+the heap instead of from the system: what is left there between them is never given back.
 """
 
 import ctypes
+import faulthandler
 from contextlib import suppress
 
 HEAPS = 1
@@ -27,6 +28,13 @@ def limit_heap() -> None:
         set_parameter(_M_ARENA_MAX, HEAPS)
         set_parameter(_M_MMAP_THRESHOLD, LARGE_BLOCK_BYTES)
         set_parameter(_M_TRIM_THRESHOLD, MAX_FREE_TOP_BYTES)
+
+
+def print_crashes() -> None:
+    """When a library crashes the process (a segmentation fault), standard error says where each
+    thread was. Without a standard error nothing is printed."""
+    with suppress(RuntimeError, OSError, ValueError):
+        faulthandler.enable()
 
 
 class HeapTrim:
