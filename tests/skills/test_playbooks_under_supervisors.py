@@ -1,5 +1,6 @@
 """Bundled playbooks end to end on hosts without systemd: a real supervisord, a plain daemon."""
 
+import os
 import sys
 import time
 
@@ -39,13 +40,7 @@ stdout_logfile=/var/log/api.log
 STARTED = "until grep -qx sleep /proc/$!/comm; do sleep 0.05; done"
 
 
-async def play(
-    host: SupervisorHost, name: str, alert: str, *daemons: PlainDaemon
-) -> PlaybookRunResult:
-    return await playbook_runner(host, name, *daemons).run(AlertFacts(title=alert, text=""))
-
-
-def playbook_runner(host: SupervisorHost, name: str, *daemons: PlainDaemon) -> PlaybookRunner:
+def runner_on(host: SupervisorHost, name: str, *daemons: PlainDaemon) -> PlaybookRunner:
     file = next(BUNDLED_SKILLS.glob(f"*/{name}/playbook.yaml"))
     playbook, problems = parse_playbook(file.read_text())
     assert playbook is not None, problems
@@ -60,6 +55,19 @@ def playbook_runner(host: SupervisorHost, name: str, *daemons: PlainDaemon) -> P
 
     context = PlaybookContext(execute, publish, daemons=daemons)
     return PlaybookRunner(name, playbook, context)
+
+
+async def play(
+    host: SupervisorHost, name: str, alert: str, *daemons: PlainDaemon
+) -> PlaybookRunResult:
+    return await runner_on(host, name, *daemons).run(AlertFacts(title=alert, text=""))
+
+
+async def matches(host: SupervisorHost, name: str, alert: str, *daemons: PlainDaemon) -> bool:
+    """Whether a playbook is for it; nothing is changed."""
+    facts = AlertFacts(title=alert, text="")
+    found = await runner_on(host, name, *daemons).check_signature(facts)
+    return found.early_outcome is None
 
 
 @needs_supervisord
@@ -103,6 +111,34 @@ async def test_a_plain_daemon_that_is_gone_is_started_as_it_was() -> None:
         result = await play(host, "ended", "nap is not running", daemon)
         assert (result.outcome, result.detail) == ("applied", "")
         assert host.run("pgrep -u nobody -f -x '/bin/sleep 98765'").strip()
+
+
+LOGGED = {
+    "a file from before its last start": ("error: cannot bind\n", 1_000, True),
+    "a line from before its last start": (
+        "2020-01-02 03:04:05 FATAL: cannot bind\n  and gave up\n",
+        2_000_000_000,
+        True,
+    ),
+    "a line since then": ("2033-05-19 03:04:05 FATAL: cannot bind\n", 2_000_000_000, False),
+    "a line without a time": ("FATAL: cannot bind\n", 2_000_000_000, False),
+}
+
+
+@pytest.mark.parametrize("what", LOGGED)
+async def test_only_what_a_service_said_since_its_last_start_tells_why_it_ended(what: str) -> None:
+    text, written_s, startable = LOGGED[what]
+    daemon = PlainDaemon(
+        name="nap",
+        command=("/bin/sleep", "98765"),
+        log="/var/log/nap.log",
+        first_seen_s=5,
+        started_s=1_600_000_000,
+    )
+    with SupervisorHost() as host:
+        host.path("/var/log/nap.log").write_text(text)
+        os.utime(host.path("/var/log/nap.log"), (written_s, written_s))
+        assert await matches(host, "ended", "nap is not running", daemon) is startable
 
 
 async def test_a_suspended_daemon_goes_on() -> None:
@@ -189,9 +225,7 @@ async def test_what_a_daemon_wrote_before_it_was_seen_running_is_no_reason_for_i
     with SupervisorHost() as host:
         log = "/var/log/nap.log"
         host.run(f"echo 'could not open the pid file' > {log}; touch -d '{written}' {log}")
-        runner = playbook_runner(host, "ended", daemon)
-        match = await runner.check_signature(AlertFacts(title="nap: nothing answers", text=""))
-        assert (match.early_outcome is None) is outcome, match.detail
+        assert await matches(host, "ended", "nap: nothing answers", daemon) is outcome
 
 
 async def test_a_process_of_a_copy_of_the_host_is_none_of_the_host() -> None:
