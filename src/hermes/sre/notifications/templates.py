@@ -27,7 +27,7 @@ from hermes.sre.reports.statements import cause_line, incident_times, outcome_te
 from hermes.sre.triage.topology import alert_location
 
 MAX_TITLE_CHARS, MAX_LINE_CHARS, MAX_TEXT_CHARS = 120, 300, 4_000
-MAX_TITLED_PARTS, NAMES_PER_LINE = 10, 8
+MAX_TITLED_PARTS, NAMES_PER_LINE, MAX_PERSON_CHARS = 10, 8, 60
 """Parts that are listed with their titles; names on each line for the others."""
 MAX_COMBINED, MAX_COMBINED_TITLE_CHARS, MAX_NAMED_IN_TITLE = 60, 60, 3
 """Notifications that a combined one lists, and the characters of each title."""
@@ -125,6 +125,13 @@ def render_update(incident: Incident, doing: str, waiting: int, now: datetime) -
         lines.append(("waits for a person", f"{waiting} (`hermes approvals`)"))
     title = f"⏳ {incident.severity} {_began_text(incident, now)}"
     return NotificationText(_title(title, incident.details.title), _lines(lines))
+
+
+def render_acknowledged(incident: Incident, person: str) -> NotificationText:
+    """For the others: somebody takes care of it."""
+    by = visible_line(person, MAX_PERSON_CHARS)
+    title = f"👀 {incident.severity} ACKNOWLEDGED by {by}"
+    return NotificationText(_title(title, incident.details.title), "")
 
 
 def _began_text(incident: Incident, now: datetime) -> str:
