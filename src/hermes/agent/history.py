@@ -37,7 +37,7 @@ NOT_RUN = "not run: {cause} came before it"
 
 class ConversationHistory:
     def __init__(self) -> None:
-        self.begun: RunStarted | None = None
+        self.run_started: RunStarted | None = None
         self.by = ""
         """Who asked in the last turn, else who began the run."""
         self.deleted = False
@@ -118,7 +118,7 @@ class ConversationHistory:
         self.pending = {}
 
     def _begin(self, event: RunStarted) -> None:
-        self.begun, self.by = event, event.by
+        self.run_started, self.by = event, event.by
 
     def _delete(self, _: RunDeleted) -> None:
         self.deleted = True
@@ -204,7 +204,7 @@ async def rebuild_history(journal: Journal, run: str) -> ConversationHistory:
     async for recorded in journal.read(run=run):
         history.first_seq = history.first_seq or recorded.seq
         history.apply(recorded.event)
-    if history.begun is None or history.deleted:
+    if history.run_started is None or history.deleted:
         why = "was deleted" if history.deleted else "is not in the journal"
         raise SettingsError(f"run {run!r} {why}; `hermes sessions list` shows those there are")
     return history

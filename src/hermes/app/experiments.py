@@ -87,7 +87,7 @@ class ExperimentHost:
     run: RunCommand
 
     @classmethod
-    def through(
+    def from_environment(
         cls, environment: Environment, store: StateStore, daemons: Sequence[PlainDaemon] = ()
     ) -> "ExperimentHost":
         """All through the environment: for a host of the gym."""
@@ -109,7 +109,7 @@ def open_cause_finder(
     daemons that a watch would remember."""
     environment, loaded = application.agent_dependencies.environment, application.loaded
     if store is not None:
-        host = ExperimentHost.through(environment, store, daemons)
+        host = ExperimentHost.from_environment(environment, store, daemons)
     else:
         own = HostStates(loaded, environment)
         host = ExperimentHost(environment, own.host, own.store, own.collect, own.run)

@@ -217,19 +217,22 @@ class Policy(Protocol):
 
 @runtime_checkable
 class TracksActions(Protocol):
-    """A policy that is informed of started actions: for rates, and for written scripts."""
+    """A policy that remembers started actions: for rate limits, and for scripts that they wrote."""
 
-    def started(self, action: Action) -> None: ...
+    def record_start(self, action: Action) -> None: ...
 
 
 @runtime_checkable
 class TracksText(Protocol):
-    """A policy that is informed of what a run has read, to find the origin of words in an action.
+    """A policy that remembers what a run has read, to find where the words of an action come from.
 
-    `trusted` is true for text of a person and false for tool output; `call` is the tool call.
+    `trusted` is true for the text of a person and false for tool output; `call` is the tool call
+    that returned the text.
     """
 
-    def heard(self, run: str, text: str, trusted: bool, call: ToolCall | None = None) -> None: ...
+    def record_text(
+        self, run: str, text: str, trusted: bool, call: ToolCall | None = None
+    ) -> None: ...
 
 
 class PolicyWrapper:
@@ -242,13 +245,13 @@ class PolicyWrapper:
     def decide(self, action: Action) -> Decision:
         return self._policy.decide(action)
 
-    def started(self, action: Action) -> None:
+    def record_start(self, action: Action) -> None:
         if isinstance(self._policy, TracksActions):
-            self._policy.started(action)
+            self._policy.record_start(action)
 
-    def heard(self, run: str, text: str, trusted: bool, call: ToolCall | None = None) -> None:
+    def record_text(self, run: str, text: str, trusted: bool, call: ToolCall | None = None) -> None:
         if isinstance(self._policy, TracksText):
-            self._policy.heard(run, text, trusted, call)
+            self._policy.record_text(run, text, trusted, call)
 
 
 ApprovalScope = Literal["once", "session", "always"]

@@ -239,7 +239,7 @@ class ReplayPolicy(Protocol):
     """A policy, or several for different kinds of environments."""
 
     def decide(self, action: Action) -> PolicyVerdict: ...
-    def started(self, action: Action) -> None: ...
+    def record_start(self, action: Action) -> None: ...
 
 
 def replay_decisions(policy: ReplayPolicy, past: Iterable[DecidedAction]) -> list[ReplayDifference]:
@@ -248,7 +248,7 @@ def replay_decisions(policy: ReplayPolicy, past: Iterable[DecidedAction]) -> lis
     for each in past:
         verdict = policy.decide(each.action)
         if each.verdict in ("allow", "ask"):
-            policy.started(each.action)
+            policy.record_start(each.action)
         if verdict.verdict != each.verdict:
             found.append(
                 ReplayDifference(

@@ -344,7 +344,7 @@ class ProbeChecks:
     def with_probes(self, probes: Sequence[Probe]) -> "ProbeChecks":
         return ProbeChecks((*self.probes, *probes), self._environment, self._more)
 
-    def on(self, environment: Environment, names: Collection[str]) -> "ProbeChecks":
+    def in_environment(self, environment: Environment, names: Collection[str]) -> "ProbeChecks":
         """Some of the checks in another environment, such as a copy of the host."""
         more = self._more.on_copy() if self._more is not None else None
         chosen = [

@@ -88,7 +88,7 @@ class IncidentWatch:
         self._known: dict[str, Incident] = {}
         self._probes = probes
         self._until_writable = until_writable
-        self.alive_at: datetime | None = None
+        self.heartbeat_at: datetime | None = None
 
     def by_severity(self) -> dict[str, int]:
         """The number of unresolved incidents by severity."""
@@ -136,7 +136,7 @@ class IncidentWatch:
             event = recorded.event
             if isinstance(event, AlertRaised):
                 of_drill = event.run != WATCH_RUN
-                answers = () if of_drill else self._triage.hear(recorded, datetime.now(UTC))
+                answers = () if of_drill else self._triage.handle_alert(recorded, datetime.now(UTC))
                 if answers:
                     await self._bus.publish(*answers)
                 continue
@@ -159,7 +159,7 @@ class IncidentWatch:
     async def _tick(self, group: TaskGroup) -> None:
         while True:
             await anyio.sleep(TICK_S)
-            self.alive_at = now = datetime.now(UTC)
+            self.heartbeat_at = now = datetime.now(UTC)
             events = [each for each in self._triage.tick(now) if not self._ends_work(group, each)]
             if events:
                 await self._bus.publish(*events)

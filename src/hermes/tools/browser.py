@@ -64,9 +64,9 @@ class BrowserTool:
     def of_run(self, run: str) -> Tool:
         return BrowserTool(self._made, self._browsers, run)
 
-    def fit(self, arguments: Mapping[str, Any]) -> object:
+    def validate(self, arguments: Mapping[str, Any]) -> object:
         """No approval is requested for an element that is not on the page."""
-        fitted = self._made.fit(arguments)
+        fitted = self._made.validate(arguments)
         if self._run and "ref" in arguments:
             self._browsers.describe(self._run, str(arguments["ref"]))
         return fitted

@@ -94,7 +94,7 @@ class ConnectedCommand:
         undo = await self.undo_note(context.call, arguments)
         return "\n".join(filter(None, (await self._inner(context, arguments), undo)))
 
-    def fit(self, arguments: Mapping[str, Any]) -> str:
+    def validate(self, arguments: Mapping[str, Any]) -> str:
         return self._inner.command(arguments)
 
     def command(self, arguments: Mapping[str, Any]) -> str:

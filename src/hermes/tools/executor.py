@@ -128,8 +128,8 @@ class Executor:
         self._bus = bus
         self._redact = redact
         self._before = before
-        self._started = policy.started if isinstance(policy, TracksActions) else None
-        self._heard = policy.heard if isinstance(policy, TracksText) else None
+        self._record_start = policy.record_start if isinstance(policy, TracksActions) else None
+        self._record_text = policy.record_text if isinstance(policy, TracksText) else None
 
     @property
     def specs(self) -> list[ToolSpec]:
@@ -254,8 +254,8 @@ class Executor:
         if self._before is not None and (why := await self._before(action, decision)):
             return f"Not run: {why}"
         await self._bus.publish(*events)
-        if self._started is not None:
-            self._started(action)
+        if self._record_start is not None:
+            self._record_start(action)
         return ""
 
     def _after_answer(
@@ -292,8 +292,8 @@ class Executor:
         if shown := [each for each in blocked if not each.optional]:
             text = f"{text}\n{_blocked_note(decision, shown)}"
         text = self._redact(text)
-        if self._heard is not None:
-            self._heard(context.run, text, False, call)
+        if self._record_text is not None:
+            self._record_text(context.run, text, False, call)
         if len(text) <= MAX_PREVIEW_CHARS:
             result = ToolResult(call_id=call.id, status=status, content=text)
         else:
@@ -402,7 +402,7 @@ def _unusable_reason(call: ToolCall, tool: Tool | None, known: Iterable[str]) ->
         )
     try:
         if isinstance(tool, ChecksArguments):
-            tool.fit(call.arguments)
+            tool.validate(call.arguments)
     except ToolError as error:
         return str(error)
     return ""

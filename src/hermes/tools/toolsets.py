@@ -453,8 +453,8 @@ class PluginTool:
     async def __call__(self, context: ToolContext, arguments: Mapping[str, Any]) -> str:
         return await self._tool(context, arguments)
 
-    def fit(self, arguments: Mapping[str, Any]) -> object:
-        return self._tool.fit(arguments) if isinstance(self._tool, ChecksArguments) else None
+    def validate(self, arguments: Mapping[str, Any]) -> object:
+        return self._tool.validate(arguments) if isinstance(self._tool, ChecksArguments) else None
 
 
 def _not_installed(name: str) -> ToolAvailability:

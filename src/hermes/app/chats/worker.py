@@ -316,7 +316,7 @@ class SessionWorker:
 
     async def _take_turns(self, conversation: Conversation) -> None:
         if conversation.open:  # it was cut off
-            await self._run_turn(conversation.carry_on, self._turns.person)
+            await self._run_turn(conversation.finish_open_turn, self._turns.person)
             self._take_back_steering(conversation, self._turns.person)
         await self._queue_answers()
         while not self.closing:

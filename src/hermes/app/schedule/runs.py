@@ -219,7 +219,7 @@ class AgentJobRun:
         spec = self._job.spec
         if await _run_exists(self._application.journal, self._session):
             conversation = await self._application.resume(self._session)
-            answer = await conversation.carry_on()
+            answer = await conversation.finish_open_turn()
             if answer is None and conversation.ended is None:
                 answer = await self._say(conversation)
             elif answer is None:
@@ -286,7 +286,7 @@ class AgentJobRun:
         execute = execute_for_run(
             dependencies, self._session, dependencies.executor, actor=self._job.by
         )
-        self._application.policy.heard(self._session, command, True)
+        self._application.policy.record_text(self._session, command, True)
         done = await run_command(execute, command, limit_s, id=new_id(id))
         return done.code, done.output
 

@@ -205,7 +205,7 @@ class ConnectionSupervisor:
                 if fd in self._connecting:
                     self._connected(fd)
                 elif fd != self._listener:
-                    self.woken(fd)
+                    self.handle_ready(fd)
                 elif event & select.POLLIN:
                     self._next()
                 else:
@@ -222,7 +222,7 @@ class ConnectionSupervisor:
     def refused(self, call: NotifiedCall, what: str) -> None:
         """Called before a connection is refused."""
 
-    def woken(self, fd: int) -> None:
+    def handle_ready(self, fd: int) -> None:
         """Called when a descriptor that a subclass registered is ready."""
 
     def _next(self) -> None:

@@ -70,7 +70,7 @@ class CommandSupervisor(ConnectionSupervisor):
         if self._rules.ends_with_hermes:
             self._poll.register(hermes, select.POLLIN)
 
-    def woken(self, fd: int) -> None:
+    def handle_ready(self, fd: int) -> None:
         """Hermes has ended. Called again and again until no process of the command is left."""
         self._kill_rounds += 1
         if self._kill_rounds > MAX_KILL_ROUNDS:

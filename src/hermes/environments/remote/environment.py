@@ -280,7 +280,7 @@ class RemoteEnvironment:
         if environment == self._channels.client.place:
             return self._channels
         if environment not in self._others:
-            client = self._channels.client.elsewhere(environment)
+            client = self._channels.client.reopen(environment)
             if client is None:
                 return None
             self._others[environment] = ChannelPool(client, waiting=0)

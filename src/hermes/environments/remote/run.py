@@ -123,7 +123,7 @@ class _RemoteRun:
             return TIMEOUT_EXIT_CODE
         if self._broken is None:
             return RemoteExitMessage(self._channel.last_word).code or 0
-        reason = await self._channels.client.broken(
+        reason = await self._channels.client.find_failure(
             self._broken.code, self._broken.complaint, begun=True
         )
         if reason is not None:
@@ -133,7 +133,7 @@ class _RemoteRun:
     async def _listen(self) -> None:
         try:
             await anyio.lowlevel.checkpoint()  # send the program before another channel is opened
-            self._channels.restock()
+            self._channels.refill()
             while piece := await self._channel.read_output():
                 self.capture.feed(piece)
         except ChannelBroken as broken:

@@ -174,7 +174,7 @@ def _apply_options(
             _apply_unlisted_option(call, option, value)
             continue
         if rule.does[0] == "only":
-            call.marks(rule.does[1:] if spared else (), f"{call.program} {option}")
+            call.mark_all(rule.does[1:] if spared else (), f"{call.program} {option}")
             instead = instead or spared
             continue
         if rehearsed and rule.does[0] in _EFFECTS_SKIPPED_IN_DRY_RUN:
@@ -334,15 +334,15 @@ _TABLE_WORD_HANDLERS: dict[str, Callable[[ProgramCall, str, str], None]] = {
     "writes": _value_is_written, "deletes": _value_is_deleted, "sql": _value_is_sql,
     "uses": _value_is_used, "recurses": _mark_recursive,
     "configures": _value_is_configuration, "nothing": _mark_nothing,
-    "network-host": lambda call, value, where: call.aim(host=value),
-    "namespace": lambda call, value, where: call.aim(namespace=value),
-    "context": lambda call, value, where: call.aim(context=value),
+    "network-host": lambda call, value, where: call.set_target(host=value),
+    "namespace": lambda call, value, where: call.set_target(namespace=value),
+    "context": lambda call, value, where: call.set_target(context=value),
 }  # fmt: skip
 
 
 def _apply_verb(call: ProgramCall, entry: ProgramEntry, words: list[str], *, bare: bool) -> None:
     if not words and bare and entry.spec.alone:
-        call.marks(tuple(entry.spec.alone.split()), f"{entry.name} without more words")
+        call.mark_all(tuple(entry.spec.alone.split()), f"{entry.name} without more words")
         return
     if not entry.spec.verbs:
         _mark_all(call, entry.does, entry.name)
@@ -439,7 +439,7 @@ def _is_harmful_rule(rule: OptionRule) -> bool:
 
 def _set_target(call: ProgramCall, kind: str, words: list[str]) -> None:
     if kind and words:
-        call.aim(**{kind: words[0]})
+        call.set_target(**{kind: words[0]})
 
 
 def _apply_stdin(call: ProgramCall, entry: ProgramEntry, words: list[str]) -> None:

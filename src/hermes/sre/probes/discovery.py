@@ -281,7 +281,7 @@ def _unit_probes(scan: HostScan) -> Iterator[Probe]:
             what=unit.name,
             service=unit.service,
             status="ended-well" if unit.is_oneshot else "",
-            labels=state_label(unit.well),
+            labels=state_label(unit.is_healthy),
         )
 
 

@@ -200,7 +200,7 @@ class ServiceUnit(Value, kw_only=True, frozen=True):
         return self.enabled in ("enabled", "enabled-runtime", "generated", "linked")
 
     @property
-    def well(self) -> bool:
+    def is_healthy(self) -> bool:
         if self.is_oneshot:
             return self.active != "failed" and self.result in ("success", "")
         return self.active in ("active", "reloading")

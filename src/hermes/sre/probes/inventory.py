@@ -278,7 +278,7 @@ def find_running_services(scan: HostScan, criteria: ServiceCriteria) -> Iterator
     for each in scan.listeners:
         if each.service:
             found.setdefault(each.service, []).append(each)
-    units = {unit.service: unit for unit in scan.units if unit.is_enabled and unit.well}
+    units = {unit.service: unit for unit in scan.units if unit.is_enabled and unit.is_healthy}
     for name, listeners in found.items():
         reasons = [_reason_of_listener(listener, scan, criteria) for listener in listeners]
         without = {each.port for each, why in zip(listeners, reasons, strict=True) if not why} - {

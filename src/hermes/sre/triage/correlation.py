@@ -39,7 +39,7 @@ class AlertCorrelation:
             for incident in self._accepting(self._by_key.get(key, ()), now):
                 why = self._state.topology.related(series.location, incident.locations[key])
                 close = key.startswith("service\n") or self._state.settings.group.by_host
-                if why and incident.absorbs(series, close):
+                if why and incident.accepts(series, close):
                     return incident, f"{why}, within {self._state.settings.group.window:g} s"
         return self._same_alarm(series, now)
 
@@ -56,7 +56,7 @@ class AlertCorrelation:
             effect = alert_impact(series.alert).effect if series.alert is not None else "warning"
             grave = SEVERITY_LEVELS.index(SEVERITY_BY_EFFECT[effect])
             service = series.location.service
-            order = 1 if service else 2 if series.warns else 0
+            order = 1 if service else 2 if series.is_warning else 0
             return order, needs[service], grave, series.number
 
         return sorted(waiting, key=rank)
@@ -89,7 +89,7 @@ class AlertCorrelation:
             if (
                 not series.location.service
                 and not incident.service
-                and incident.absorbs(series, False)
+                and incident.accepts(series, False)
             ):
                 return (
                     incident,

@@ -144,7 +144,7 @@ class IncidentState:
         escalated = self.recorded.status == "escalated"
         return escalated or self.recorded.acknowledged or bool(self.question)
 
-    def absorbs(self, series: AlertSeries, by_service: bool) -> bool:
+    def accepts(self, series: AlertSeries, by_service: bool) -> bool:
         """Whether a related alert may join it in its current phase.
 
         `by_service`: it is related by its service or a dependency, not only by its host.
@@ -153,7 +153,7 @@ class IncidentState:
             return True  # two commanders must not work on one service
         if self.accepts_own_problem_only:
             return self.same_problem(series)
-        if self.warns_of_host and not series.warns:
+        if self.warns_of_host and not series.is_warning:
             return False
         begun, apart = self.recorded.phase is not None, bool(self.service) or self._opened_by_log
         if begun and apart and series.location.service and not by_service:
@@ -169,7 +169,7 @@ class IncidentState:
 
     def is_side_warning(self, series: AlertSeries) -> bool:
         """A warning about the host, such as its load, that joined a problem of something else."""
-        return not series.location.service and not self.same_problem(series) and series.warns
+        return not series.location.service and not self.same_problem(series) and series.is_warning
 
     def was_worked_on(self, series: AlertSeries) -> bool:
         """Its check was among those that failed when the work began."""
@@ -187,7 +187,7 @@ class IncidentState:
         if series.flapping or len(self._reopened_at) >= MAX_REOPENINGS:
             return ""
         others = (each for each in members if each is not series and each.firing)
-        if any(each.silent and each.location.service == service for each in others):
+        if any(each.is_unresponsive and each.location.service == service for each in others):
             return ""  # without an answer everything else of it fails as well
         if series.silent_at is not None and series.silent_at > closed.at:
             return "it gives no answer since it was escalated"
@@ -220,7 +220,7 @@ class IncidentState:
 
     def _stopped_answering(self, series: AlertSeries) -> bool:
         """Its service was notified for wrong answers, and now gives no answer."""
-        return series.silent and _silence_of(series) not in self.named_parts
+        return series.is_unresponsive and _silence_of(series) not in self.named_parts
 
     def add_location(self, location: AlertLocation) -> None:
         for key in location_keys(location):
@@ -246,7 +246,7 @@ class IncidentState:
                 self.named_parts.update(
                     (self._name(series), service, f"{service}\n{series.problem}")
                 )
-                self.named_parts.update([_silence_of(series)] if series.silent else [])
+                self.named_parts.update([_silence_of(series)] if series.is_unresponsive else [])
         if series.firing:
             self.quiet_since = None
 

@@ -43,7 +43,7 @@ LOG_ONLY_TEXT = ", by its log alone: whether it was used meanwhile is not known"
 
 
 class Triage:
-    """Pass all events of the journal to `apply`, new alerts to `hear`, and call `tick` regularly.
+    """Pass all events to `apply`, new alerts to `handle_alert`, and call `tick` regularly.
 
     Alerts are passed in the order of their numbers. After a crash pass the whole journal to
     `apply`; the next `tick` answers the alerts without an answer. Nothing is opened twice.
@@ -68,7 +68,7 @@ class Triage:
         self._state.apply(recorded)
         self._eviction.evict_when_full()
 
-    def hear(self, recorded: JournalRecord, now: datetime) -> tuple[Event, ...]:
+    def handle_alert(self, recorded: JournalRecord, now: datetime) -> tuple[Event, ...]:
         """The events to publish for this alert now; `tick` may return more."""
         self.apply(recorded)
         alert = recorded.event
@@ -94,7 +94,7 @@ class Triage:
         self._eviction.evict_old(now)
         return tuple(answers)
 
-    def quiet(self, id: str) -> bool:
+    def is_quiet(self, id: str) -> bool:
         """All its alerts were resolved by their sources, and nothing was changed."""
         incident = self._state.incidents.get(id)
         if incident is None or incident.forgotten_firing:
@@ -104,7 +104,7 @@ class Triage:
         members = list(self._state.members(incident))
         return bool(members) and not any(each.firing or each.flapping for each in members)
 
-    def firing(self, id: str) -> int:
+    def count_firing(self, id: str) -> int:
         """How many of its alerts fire."""
         incident = self._state.incidents.get(id)
         members = self._state.members(incident) if incident is not None else ()
