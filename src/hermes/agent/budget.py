@@ -151,7 +151,7 @@ def expected_spending(
     output_tokens: int,
     price: Callable[[str, Usage], float | None],
 ) -> tuple[Usage, float | None]:
-    """What one answer may take, with those that the model asks. None: a price is unknown."""
+    """Return what one answer may take, with those that the model asks. None: a price is unknown."""
     one = Usage(tokens, output_tokens)
     names = model.models_to_ask(messages) if isinstance(model, AsksOtherModels) else (model.name,)
     prices = [price(name, one) for name in names]

@@ -78,12 +78,12 @@ class ConversationHistory:
         return [call for id, call in self.pending.items() if id not in self.results]
 
     def may_run(self, call: ToolCall) -> bool:
-        """False when it was started before and running it again could do harm."""
+        """Return False when it was started before and running it again could do harm."""
         risk = self._started.get(call.id)
         return risk is None or (risk is Risk.READ and not self._nested_change)
 
     def lost_result(self, call: ToolCall, cause: InterruptionCause = "a crash") -> ToolResult:
-        """What the model reads for a call that has no result and gets none."""
+        """Return what the model reads for a call that has no result and gets none."""
         text = EFFECT_UNKNOWN
         if self.may_run(call):
             text = NOT_FINISHED if call.id in self._started else NOT_RUN

@@ -29,7 +29,7 @@ SYSTEM_NOTES = frozenset({EMPTY_ANSWER_NOTE, CUT_OFF_NOTE, OUT_OF_STEPS_NOTE})
 
 
 def is_system_note(text: str) -> bool:
-    """True for what Hermes wrote itself, recalled text included."""
+    """Return True for what Hermes wrote itself, recalled text included."""
     return text in SYSTEM_NOTES or text.startswith(RECALL_NOTE_PREFIX)
 
 

@@ -78,7 +78,7 @@ class DataMarker:
 
 
 def text_with_attached(message: Message, run: str) -> str:
-    """What the person typed, and below it the words of others between marks."""
+    """Return what the person typed, and below it the words of others between marks."""
     parts = [message.text] if message.text else []
     for part in message.attached:
         author = f", by {part.author}" if part.author else ""

@@ -374,7 +374,7 @@ async def open_application(
 async def _open_browser_tools(
     loaded: LoadedSettings, folder: Path, toolsets: Sequence[str] = ()
 ) -> AsyncIterator[tuple[dict[str, Tool], EndRun | None]]:
-    """None unless a toolset asks for them; no browser is started before a page is opened."""
+    """Return None unless a toolset asks for them; no browser is started before a page is opened."""
     settings = loaded.settings.tools
     sets = with_own_toolsets(settings.sets)
     asked = [

@@ -104,7 +104,7 @@ class CauseRevert:
             await self._environment.write(path, content)
 
     def _recent_author(self, change: StateChange, author: str) -> str:
-        """Who has to be respected; empty for old changes and for those of Hermes."""
+        """Return who has to be respected; empty for old changes and for those of Hermes."""
         if author.startswith("hermes "):
             return ""
         window = timedelta(seconds=self._respect_s)

@@ -30,7 +30,8 @@ def usable_channels(
 
 
 def home_chat_filters(channels: Mapping[str, ConfiguredChannel]) -> list[SinkFilter]:
-    """Which notifications of incidents the home chats get. `questions` asks for approvals."""
+    """Return which notifications of incidents the home chats get. `questions` asks for
+    approvals."""
     kinds = [each for each in get_args(NotificationKind) if each not in CONVERSATION_KINDS]
     return [
         SinkFilter(

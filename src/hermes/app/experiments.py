@@ -244,13 +244,14 @@ class _FinderWork:
         return trial, cause
 
     async def _what_copies_lack(self, setup: CopySetup) -> list[str]:
-        """Why a copy may not show the fault, in words."""
+        """Return why a copy may not show the fault, in words."""
         found = await find_deleted_files(self._host.run)
         asked = ["requests that users made do not change that"] if setup.requests else []
         return [*asked, *(f"a copy does not have this: {each}" for each in found)]
 
     async def _users_requests(self, setup: CopySetup) -> str:
-        """What users asked of services that a change concerns: some faults need them to show."""
+        """Return what users asked of services that a change concerns: some faults need them to
+        show."""
         paths = [path for each in setup.suspects for path in each.paths]
         logs: dict[int, str] = {}
         for service in setup.programs.services_of(paths)[:MAX_ASKED_SERVICES]:

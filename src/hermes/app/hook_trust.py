@@ -85,7 +85,7 @@ async def try_hook(loaded: LoadedSettings, bus: Bus, name: str, event: str) -> H
 
 
 async def read_hook_log(journal: Journal, name: str = "") -> list[HookEnded]:
-    """What hooks were run for, the oldest first."""
+    """Return what hooks were run for, the oldest first."""
     return [
         recorded.event
         async for recorded in journal.read(kinds=("hook.ended",))

@@ -88,7 +88,7 @@ class HookProgress:
         return min(self.waiting) - 1 if self.waiting else self.scanned
 
     def take(self, event: HookEvent) -> bool:
-        """Whether it is to be run for this event, which waits from now on."""
+        """Return whether it is to be run for this event, which waits from now on."""
         known = event.number <= self.scanned or event.number in self.finished | self.waiting
         if known or not self.hook.wants(event.name):
             return False

@@ -42,7 +42,7 @@ class IncidentStates:
     async def keep_failing(
         self, details: IncidentDetails, checks: IndependentChecks
     ) -> IncidentStateKept | None:
-        """None where there is no known good state to compare it with."""
+        """Return None where there is no known good state to compare it with."""
         kept = await read_kept_states(self.journal, details)
         if "failing" in kept:
             return kept["failing"]

@@ -223,7 +223,7 @@ def describe_job(job: Job) -> dict[str, Any]:
 
 
 def scheduler_is_running(loaded: LoadedSettings) -> bool:
-    """Whether a process of this home runs what is due."""
+    """Return whether a process of this home runs what is due."""
     return is_locked(loaded.home / "locks" / f"{SCHEDULE_RUN}.lock")
 
 

@@ -22,7 +22,8 @@ LearnedMark = Literal["off", "on", "false-alarm"]
 def open_learned_checks(
     loaded: LoadedSettings, environment: Environment, *, stored: bool
 ) -> LearnedObserver | None:
-    """None where they are switched off. `stored`: whether they are kept in the home folder."""
+    """Return None where they are switched off. `stored`: whether they are kept in the home
+    folder."""
     settings = loaded.settings.sre.learned
     if not settings.enabled:
         return None

@@ -74,7 +74,7 @@ class LessonWriter:
         self.limits = limits or ExperimentLimits()
 
     async def write(self, details: IncidentDetails) -> PeopleLesson | None:
-        """None where no failing state was kept. The event is not published yet."""
+        """Return None where no failing state was kept. The event is not published yet."""
         kept = await read_kept_states(self.states.journal, details)
         failing = kept.get("failing")
         if failing is None:

@@ -57,7 +57,8 @@ class ModelReachability:
         return f"{self.name} ({self._problem or 'its server is reachable'})"
 
     async def connection_problem(self) -> str:
-        """Why it cannot be reached; empty when its server accepts connections or has none."""
+        """Return why it cannot be reached; empty when its server accepts connections or has
+        none."""
         server = self._server()
         if not server:
             return ""
@@ -67,7 +68,7 @@ class ModelReachability:
         return self._problem
 
     def _server(self) -> tuple[str, int] | None:
-        """None where there is nothing to connect to, or only a proxy could tell."""
+        """Return None where there is nothing to connect to, or only a proxy could tell."""
         if any(self._loaded.secrets.get(name) for name in PROXY_VARIABLES):
             return None
         try:
@@ -154,7 +155,7 @@ class ApplicationModels:
         )
 
     def substitute_for(self, reference: str, folder: Path) -> Model | None:
-        """What answers in a conversation when that model is not capable; None when it is."""
+        """Return what answers in a conversation when that model is not capable; None when it is."""
         resumed = reference == CHECKS_MODEL_REFERENCE  # then use what can answer now
         if lacks_capable_model(self._loaded, "" if resumed else reference):
             from hermes.app.health import ChecksModel
@@ -187,7 +188,8 @@ class ApplicationModels:
 
 
 def lacks_capable_model(loaded: LoadedSettings, reference: str) -> bool:
-    """True for the small bundled model, and where no model was chosen and there is no key."""
+    """Return True for the small bundled model, and where no model was chosen and there is no
+    key."""
     settings = loaded.settings.model
     target = resolve_reference(reference, settings)
     if target.provider.dialect == "local":

@@ -206,7 +206,8 @@ def _program_folders(loaded: LoadedSettings) -> tuple[str, ...]:
 
 
 def kernel_support_here(loaded: LoadedSettings, backend: str = "") -> KernelSupport:
-    """What the kernel would enforce in the environment that the settings, or `backend`, name."""
+    """Return what the kernel would enforce in the environment that the settings, or `backend`,
+    name."""
     from hermes.environments.open import expected_kernel_support
 
     return expected_kernel_support(backend or loaded.settings.terminal.backend)
@@ -317,7 +318,7 @@ def _save_always_rule(loaded: LoadedSettings, request: ApprovalRequested, by: st
 
 
 def is_run_active(loaded: LoadedSettings, run: str) -> bool:
-    """Whether a process works on this run now, and so receives an answer at once."""
+    """Return whether a process works on this run now, and so receives an answer at once."""
     parent = run.partition("/")[0]  # a subagent runs in the process of its parent
     return _is_locked(loaded, parent) or (
         parent.startswith(INCIDENT_RUN_PREFIX) and _is_locked(loaded, WATCH_RUN)

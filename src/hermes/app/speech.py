@@ -49,7 +49,7 @@ NO_FFMPEG_TEXT = "ffmpeg is missing, which turns a recording into what {engine} 
 
 
 def transcriber_name(loaded: LoadedSettings) -> str:
-    """Which engine turns speech into text; empty: none is configured."""
+    """Return which engine turns speech into text; empty: none is configured."""
     speech = loaded.settings.speech
     if speech.provider:
         return speech.provider
@@ -61,7 +61,7 @@ def transcriber_name(loaded: LoadedSettings) -> str:
 
 
 def speaker_name(loaded: LoadedSettings) -> str:
-    """Which engine reads text aloud; empty: none is there."""
+    """Return which engine reads text aloud; empty: none is there."""
     speech = loaded.settings.speech
     if speech.speaker:
         return speech.speaker
@@ -75,7 +75,7 @@ def _program(loaded: LoadedSettings, name: str) -> str | None:
 
 
 def _is_silent(wav: Path) -> bool:
-    """False for one that cannot be read: not every engine makes plain WAV files."""
+    """Return False for one that cannot be read: not every engine makes plain WAV files."""
     with suppress(ToolError):
         return read_wav(wav).silent
     return False

@@ -183,7 +183,8 @@ class TraceExporter:
         )
 
     async def _post(self, spans: list[Span]) -> str:
-        """What the collector did not accept. Raises `CollectorUnavailable`, `CollectorRefused`."""
+        """Return what the collector did not accept. Raises `CollectorUnavailable`,
+        `CollectorRefused`."""
         resource = {
             "service.name": self._settings.service,
             "service.version": __version__,

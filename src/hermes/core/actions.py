@@ -286,7 +286,7 @@ class AnswersApprovals(Protocol):
 def approval_objection(
     request: ApprovalRequested, who: str, *, approved: bool, escalated: Iterable[str] = ()
 ) -> str:
-    """Why this person's answer would not count; empty when it counts.
+    """Return why this person's answer would not count; empty when it counts.
 
     The person who requested the action may always withdraw it.
     """
@@ -307,7 +307,7 @@ _NEVER_ALWAYS_EFFECTS = frozenset({"irreversible", "wipe", "fork-bomb", "self-ch
 
 
 def why_not_always(request: ApprovalRequested) -> str:
-    """Why it may not be allowed permanently; empty when it may."""
+    """Return why it may not be allowed permanently; empty when it may."""
     if lost := sorted(_NEVER_ALWAYS_EFFECTS.intersection(request.effects)):
         return f"it is {lost[0]}: it must be approved each time"
     if request.tainted:

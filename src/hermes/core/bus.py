@@ -96,7 +96,7 @@ class Bus:
 
     @asynccontextmanager
     async def subscribe(self) -> AsyncGenerator[MemoryObjectReceiveStream[BusItem], None]:
-        """What this process publishes from now on, with glimpses.
+        """Return what this process publishes from now on, with glimpses.
 
         The stream ends if its reader falls a whole backlog behind.
         """

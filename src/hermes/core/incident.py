@@ -413,7 +413,7 @@ async def read_incident(journal: Journal, run: str) -> Incident | None:
 
 
 async def read_hints(journal: Journal, run: str) -> tuple[IncidentHint, ...]:
-    """What people have said about the incident of this run so far, in order."""
+    """Return what people have said about the incident of this run so far, in order."""
     records = [each async for each in journal.read(run=run, kinds=("incident.hint",))]
     return tuple(each.event for each in records if isinstance(each.event, IncidentHint))
 

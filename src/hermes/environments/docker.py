@@ -39,7 +39,7 @@ _NO_IMAGE_ERROR = re.compile(
 
 
 def explain_daemon_error(program: str, complaint: str) -> EnvironmentFailed | None:
-    """None when the daemon answers."""
+    """Return None when the daemon answers."""
     name = PurePath(program).name
     if _PERMISSION_ERROR.search(complaint):
         return EnvironmentFailed(
@@ -263,7 +263,7 @@ def expected_kernel_support() -> KernelSupport:
 
 
 async def why_not(opening: EnvironmentOpening) -> str | None:
-    """What is missing for a container, or None. Nothing is started."""
+    """Return what is missing for a container, or None. Nothing is started."""
     try:
         client = _docker_client(opening)
         where = daemon_options(client.program, opening.settings)

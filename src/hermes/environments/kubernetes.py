@@ -255,7 +255,7 @@ def open_kubernetes(opening: EnvironmentOpening) -> RemoteEnvironment:
 
 
 async def why_not(opening: EnvironmentOpening) -> str | None:
-    """What is missing for a pod, or None. Nothing is started."""
+    """Return what is missing for a pod, or None. Nothing is started."""
     try:
         client = _kubectl_client(opening)
         where = await scope_options(client, opening.settings)

@@ -194,7 +194,7 @@ def open_singularity(opening: EnvironmentOpening) -> RemoteEnvironment:
 
 
 async def why_not(opening: EnvironmentOpening) -> str | None:
-    """What is missing for an instance, or None. Nothing is started."""
+    """Return what is missing for an instance, or None. Nothing is started."""
     try:
         await _singularity_client(opening).run_checked(
             "it does not run", ["version"], timeout=_CHECK_TIMEOUT_S

@@ -165,7 +165,7 @@ class SshConnection:
         )
 
     def reopen(self, place: str) -> None:
-        """None: a connection reaches one host only."""
+        """Return None: a connection reaches one host only."""
 
     async def close(self, *, spare: bool) -> None:
         await self._disconnect()
@@ -196,7 +196,7 @@ class SshConnection:
             return 255
 
     def _connected(self) -> bool:
-        """Whether the socket accepts connections; much faster than asking with ssh."""
+        """Return whether the socket accepts connections; much faster than asking with ssh."""
         if self._socket is None:
             return False
         with socket.socket(socket.AF_UNIX) as probe:
@@ -270,7 +270,7 @@ def open_ssh(opening: EnvironmentOpening) -> ConfiningRemoteEnvironment:
 
 
 async def why_not(opening: EnvironmentOpening) -> str | None:
-    """Why the host cannot be reached, or None; tried by connecting."""
+    """Return why the host cannot be reached, or None; tried by connecting."""
     try:
         connection = _open_connection(opening, _destination(opening))
     except (EnvironmentFailed, SettingsError) as error:

@@ -174,7 +174,7 @@ class ChatTransport:
                 return await self._channel.send(replace(message, spans=()))
 
     async def _edit(self, reference: str, message: OutgoingMessage, timeout_s: float) -> bool:
-        """False when the message is gone. Raises `DeliveryError` when a retry may help."""
+        """Return False when the message is gone. Raises `DeliveryError` when a retry may help."""
         channel = self._channel
         if not isinstance(channel, EditsMessages):
             return False

@@ -106,7 +106,7 @@ class DeliveryState:
                 pass
 
     def pending(self, destination: str, notice: str) -> PendingDelivery | None:
-        """None when it is sent or given up, or was never for this destination."""
+        """Return None when it is sent or given up, or was never for this destination."""
         return self._pending.get(destination, {}).get(notice)
 
     def waiting(self, destination: str) -> Sequence[PendingDelivery]:
@@ -118,7 +118,8 @@ class DeliveryState:
         return tuple(self._pending)
 
     def has_newer(self, delivery: PendingDelivery) -> bool:
-        """Whether something newer about the same, or a newer edit of the same, is pending."""
+        """Return whether something newer about the same, or a newer edit of the same, is
+        pending."""
         notice = delivery.notice
         for each in self._pending.get(delivery.destination, {}).values():
             if each.seq <= delivery.seq:
@@ -130,7 +131,8 @@ class DeliveryState:
         return False
 
     def reference(self, destination: str, notice: str) -> str:
-        """What the platform calls the message that shows this notification; empty: unknown."""
+        """Return what the platform calls the message that shows this notification; empty:
+        unknown."""
         return self._references.get((destination, notice)) or ""
 
     def thread(self, destination: str, incident: str) -> str:

@@ -78,7 +78,7 @@ class HookEvent(Value, kw_only=True, frozen=True):
 
 
 def event_name_problem(pattern: str) -> str:
-    """Why no event matches this pattern; empty when one may."""
+    """Return why no event matches this pattern; empty when one may."""
     subject, colon, _ = pattern.partition(":")
     if pattern == "*" or (colon and subject == COMMAND_SUBJECT):
         return ""
@@ -112,7 +112,7 @@ class HookEventReader:
         self._runs: dict[str, RunStarted | None] = {}
 
     async def read(self, recorded: JournalRecord) -> HookEvent | None:
-        """None for events that are not given to hooks."""
+        """Return None for events that are not given to hooks."""
         event = recorded.event
         if not isinstance(event, Event) or event.run == HOOKS_RUN:
             return None
@@ -165,7 +165,8 @@ class HookEventReader:
         return text[:MAX_TEXT_CHARS]
 
     async def _is_escalated(self, run: str, before: int) -> bool:
-        """Whether the incident of this run was left to people, so that its recovery ends it."""
+        """Return whether the incident of this run was left to people, so that its recovery ends
+        it."""
         escalated = False
         kinds = ("incident.closed", "incident.reopened")
         async for recorded in self._journal.read(run=run, kinds=kinds):

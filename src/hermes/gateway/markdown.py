@@ -116,7 +116,7 @@ def _cut(text: str, start: int, fits: int) -> int:
 
 
 def _joins(character: str) -> bool:
-    """Whether a character changes the one before it: accents, joiners, skin tones."""
+    """Return whether a character changes the one before it: accents, joiners, skin tones."""
     code = ord(character)
     return (
         0x300 <= code <= 0x36F

@@ -277,8 +277,8 @@ class Outbox:
         return "a newer one is pending" if self._state.has_newer(delivery) else ""
 
     def _is_taken_by_other(self, delivery: PendingDelivery, mine: int, lease_s: float) -> bool:
-        """Whether another running process started first. An attempt from before our start without
-        a result was interrupted."""
+        """Return whether another running process started first. An attempt from before our start
+        without a result was interrupted."""
         fresh = max(self._since, datetime.now(UTC) - timedelta(seconds=lease_s))
         return any(
             each.by != self.sender_id and each.seq < mine and each.at >= fresh

@@ -259,7 +259,7 @@ def _title(question: Question) -> str:
 
 
 def _facts(question: Question, approvers: Sequence[str]) -> Iterator[tuple[str, str]]:
-    """What a person needs to decide, each with its label. No words of the model."""
+    """Return what a person needs to decide, each with its label. No words of the model."""
     yield "Effects", ", ".join(question.effects) or "none known"
     yield "Where", question.place
     yield "Undo", question.undo or "none known"

@@ -46,7 +46,7 @@ class ChannelSettings(msgspec.Struct, kw_only=True, frozen=True, forbid_unknown_
     Empty: those of tools.toolsets, and schedule."""
 
     def is_partly_configured(self, secret: Callable[[str], str | None]) -> bool:
-        """Whether any of what the channel needs is there."""
+        """Return whether any of what the channel needs is there."""
         return self.enabled and (
             any(secret(name) for name in self.secret_names)
             or any(getattr(self, key) != "" for key in self.needed_keys)

@@ -277,7 +277,7 @@ class RuleStatistics(Value, kw_only=True, frozen=True):
 
 
 def rule_statistics(events: Sequence[Event | Any]) -> list[RuleStatistics]:
-    """How often each rule passed, failed or warned, most frequent first."""
+    """Return how often each rule passed, failed or warned, most frequent first."""
     approved = {
         (event.run, event.call_id)
         for event in events

@@ -42,7 +42,7 @@ def jitter_s(spec: JobSpec) -> float:
 
 
 def late_limit_s(spec: JobSpec, due: datetime) -> float:
-    """How late the job of this due time may still begin."""
+    """Return how late the job of this due time may still begin."""
     if spec.late_s:
         return spec.late_s
     if spec.schedule.at is not None:
@@ -102,7 +102,7 @@ def settle_rows(job: Job, until: datetime, reason: str) -> list[JobMissed]:
 
 
 def _overlap(job: Job) -> str:
-    """Why the job cannot begin beside its own earlier runs; empty when it can."""
+    """Return why the job cannot begin beside its own earlier runs; empty when it can."""
     if not job.open or job.spec.overlap == "parallel":
         return ""
     first = f"{job.open[0].due:%Y-%m-%d %H:%M:%S} UTC"

@@ -50,7 +50,7 @@ def recorded_responder(by: AttemptedBy) -> Literal["playbook", "model", "nobody"
 
 
 def changes_made_by(recorded: Incident) -> AttemptedBy:
-    """Who made the changes that are in force."""
+    """Return who made the changes that are in force."""
     kept = [change for change in recorded.changes if change.undone != "yes"]
     if not kept:
         return "nobody"
@@ -110,7 +110,7 @@ class Attempts:
         return result
 
     async def _try_playbook(self, number: int) -> AttemptResult | None:
-        """None when no remaining playbook finds its signature."""
+        """Return None when no remaining playbook finds its signature."""
         await self._enter("reflex", number, "")
         test = partial(self._tests.run, number, self._baseline)
         return await self._verify_playbook(
@@ -144,8 +144,8 @@ class Attempts:
         return AttemptResult(attempted_by="playbook", why=why, keep_changes=True)
 
     async def _try_experiments(self, number: int) -> AttemptResult | None:
-        """None when no cause was proved, or its revert was refused. Before people are asked, the
-        playbooks look again."""
+        """Return None when no cause was proved, or its revert was refused. Before people are asked,
+        the playbooks look again."""
         if self._work.cluster is not None:  # a copy of this host has no cluster
             return None
         waited = await self._experiments.wait_for_turn()

@@ -76,7 +76,8 @@ class CauseResult(Value, kw_only=True, frozen=True):
 
 
 def unfinished_text(ran: Sequence[ExperimentRan]) -> str:
-    """What experiments have shown although they were stopped before a proof; empty for nothing."""
+    """Return what experiments have shown although they were stopped before a proof; empty for
+    nothing."""
     reverted = [
         each.reverted
         for each in ran

@@ -376,7 +376,7 @@ def check_result_of(probe: Probe, verdict: ProbeVerdict) -> CheckResult:
 
 
 def _is_evidence(probe: Probe, verdict: ProbeVerdict) -> bool:
-    """Whether its result depends on the problem, and not on side effects of a fix."""
+    """Return whether its result depends on the problem, and not on side effects of a fix."""
     if probe.kind in FILE_PROBE_KINDS:
         return False
     if _is_restart_count(probe, verdict):  # another restart resets it
@@ -387,6 +387,6 @@ def _is_evidence(probe: Probe, verdict: ProbeVerdict) -> bool:
 
 
 def _is_restart_count(probe: Probe, verdict: ProbeVerdict) -> bool:
-    """Whether it fails because a running unit was restarted."""
+    """Return whether it fails because a running unit was restarted."""
     failing = probe.kind == "unit" and verdict.state == "failing"
     return failing and _UNIT_RUNS.search(verdict.detail) is not None

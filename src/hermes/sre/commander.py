@@ -453,8 +453,8 @@ async def _unproved_diagnosis(work: IncidentWork, first: Assessment) -> Incident
 
 
 async def _last_error(work: IncidentWork, component: str) -> LastError | None:
-    """None when the host does not answer: the escalation does not wait for it. The logs of this
-    host say nothing about a cluster."""
+    """Return None when the host does not answer: the escalation does not wait for it. The logs of
+    this host say nothing about a cluster."""
     if work.cluster is not None:
         return None
     try:

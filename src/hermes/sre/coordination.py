@@ -40,8 +40,8 @@ class CauseClaims:
             self._turn_ended.set()
 
     async def claim(self, incident: str, causes: Sequence[str]) -> bool:
-        """Whether it had to wait for another incident. Two parts of one file are one claim: the
-        content that the second would put back lacks what the first has put back."""
+        """Return whether it had to wait for another incident. Two parts of one file are one claim:
+        the content that the second would put back lacks what the first has put back."""
         causes = [each.partition(PART_OF_FILE)[0] for each in causes]
         waited = False
         while others := [
@@ -81,8 +81,8 @@ class WorkWithdrawal:
         return self._withdrawn
 
     def withdraw(self) -> bool:
-        """False when a change has begun or the end is being written. On True the caller cancels the
-        work."""
+        """Return False when a change has begun or the end is being written. On True the caller
+        cancels the work."""
         self._withdrawn = self._withdrawn or not self._committed
         return self._withdrawn
 

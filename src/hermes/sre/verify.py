@@ -298,8 +298,8 @@ async def _resolved_at(work: IncidentWork) -> datetime | None:
 
 
 async def watch_recovery(work: IncidentWork, baseline: Baseline) -> RecoveryResult:
-    """Whether checks that observe the symptom pass for as long as it may take to return, although
-    nothing was changed."""
+    """Return whether checks that observe the symptom pass for as long as it may take to return,
+    although nothing was changed."""
     settings = work.settings.verify
     timing = await _symptom_timing(work, baseline)
     needed = timing.recovery_window_s(settings)
@@ -339,7 +339,7 @@ def _observing_checks(
 
 
 def check_concerns(result: CheckResult, component: str) -> bool:
-    """Whether a check is about this component, by its service or its name."""
+    """Return whether a check is about this component, by its service or its name."""
     name = component.removesuffix(".service")
     if not name:
         return False

@@ -165,7 +165,7 @@ class IncidentWatch:
                 await self._bus.publish(*events)
 
     def _ends_work(self, group: TaskGroup, event: Event) -> bool:
-        """Whether it is the recovery of an incident in work: the work ends first."""
+        """Return whether it is the recovery of an incident in work: the work ends first."""
         if not isinstance(event, IncidentRecovered):
             return False
         known = self._known.get(event.incident)

@@ -62,7 +62,7 @@ class SendingPlatform(Protocol):
         ...
 
     def receivers(self) -> int:
-        """How many connections for receiving were opened."""
+        """Return how many connections for receiving were opened."""
         ...
 
 

@@ -46,7 +46,7 @@ class WebBrowsers(Protocol):
         """The element, or the dialog that is open, in words."""
 
     def is_configured(self, url: str) -> bool:
-        """Whether the operator named this address."""
+        """Return whether the operator named this address."""
 
 
 class BrowserTool:
@@ -81,7 +81,7 @@ class BrowserTool:
         return RemoteTarget(kind=BROWSER_KIND, host=f"{parts.hostname or ''}{port}")
 
     def request(self, arguments: Mapping[str, Any]) -> OutgoingRequest:
-        """What people see: the real element and not only its reference."""
+        """Return what people see: the real element and not only its reference."""
         name, run = self.spec.name, self._run
         reference = str(arguments.get("ref", ""))
         url = str(arguments.get("url") or self._browsers.address(run, reference))

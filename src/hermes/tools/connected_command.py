@@ -113,7 +113,7 @@ class ConnectedCommand:
         )
 
     async def undo_note(self, execute: ExecuteCall, arguments: Mapping[str, Any]) -> str:
-        """How the change is undone, found out before it is made."""
+        """Return how the change is undone, found out before it is made."""
         if self._undo is None:
             return ""
         read, back = self._undo

@@ -210,7 +210,7 @@ class Executor:
     async def _refusal(
         self, call: ToolCall, tool: Tool, context: ToolContext
     ) -> tuple[str, Action, Decision]:
-        """Why it may not run, for the model; empty when it may, and then that is recorded.
+        """Return why it may not run, for the model; empty when it may, and then that is recorded.
 
         The decision is the latest, which holds for the run.
         """
@@ -250,7 +250,7 @@ class Executor:
         return msgspec.structs.replace(decision, verdict="deny", rule=SECRET_RULE, reason=reason)
 
     async def _begin(self, action: Action, decision: Decision, *events: Event) -> str:
-        """Why it does not begin; empty when it does."""
+        """Return why it does not begin; empty when it does."""
         if self._before is not None and (why := await self._before(action, decision)):
             return f"Not run: {why}"
         await self._bus.publish(*events)
@@ -261,7 +261,8 @@ class Executor:
     def _after_answer(
         self, action: Action, decision: Decision, answer: Approval
     ) -> tuple[str, Decision]:
-        """Why it does not run after all: a no, or a yes to something that has changed since."""
+        """Return why it does not run after all: a no, or a yes to something that has changed
+        since."""
         if not answer.approved:
             unanswered = answer.by == "nobody"
             why = "there is nobody to approve it" if unanswered else f"{answer.by} said no"
@@ -386,7 +387,8 @@ async def _result_with_preview(
 
 
 def _unusable_reason(call: ToolCall, tool: Tool | None, known: Iterable[str]) -> str:
-    """What is wrong with a call that cannot be run, before a person is asked to approve it."""
+    """Return what is wrong with a call that cannot be run, before a person is asked to approve
+    it."""
     if tool is None:
         return f"there is no tool {call.name!r}; there are: {', '.join(sorted(known))}"
     if call.malformed:

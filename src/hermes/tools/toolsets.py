@@ -213,7 +213,7 @@ def unknown_toolset(name: str, sets: Mapping[str, Toolset]) -> SettingsError:
 def check_availability(
     tool: str, needs: Iterable[ToolRequirements], present: HostCapabilities
 ) -> ToolAvailability:
-    """Whether a tool can be offered, and if not, what would change that."""
+    """Return whether a tool can be offered, and if not, what would change that."""
     missing: list[str] = []
     how: list[str] = []
     for need in needs:
@@ -426,7 +426,7 @@ def _tool_names(sets: Mapping[str, Toolset]) -> set[str]:
 def _load_tool(
     name: str, dependencies: ToolDependencies, plugin: PluginSource | None
 ) -> Tool | None:
-    """None when there is no such tool. Raises `PluginError`."""
+    """Return None when there is no such tool. Raises `PluginError`."""
     if plugin is not None:
         loaded: Any = plugin.load()
         made = loaded if hasattr(loaded, "spec") else call_plugin(name, loaded, dependencies)

@@ -331,7 +331,7 @@ class SessionWorker:
                 await self._take_turn(conversation, item)
 
     async def _wait_for_more(self) -> bool:
-        """False when the session is idle and nothing of it runs in the background."""
+        """Return False when the session is idle and nothing of it runs in the background."""
         changed = self._changed
         with anyio.move_on_after(self._context.idle_close_s):
             await changed.wait()

@@ -157,7 +157,7 @@ class JobRunner:
         return spec.toolsets or usual
 
     async def _can_be_answered(self, spec: JobSpec) -> bool:
-        """Whether a person with a name is in the channel that the results go to."""
+        """Return whether a person with a name is in the channel that the results go to."""
         channel = Address.parse(spec.deliver).channel
         people = await load_people(self._loaded, self._bus.journal)
         return any(channel in person.ids for person in people)
@@ -264,7 +264,7 @@ class AgentJobRun:
         return JobResult(outcome="nothing" if silent else "ran", text=output)
 
     async def partial_answer(self) -> str:
-        """What the agent had said when it was cut off."""
+        """Return what the agent had said when it was cut off."""
         if not await _run_exists(self._application.journal, self._session):
             return ""
         dependencies = self._application.agent_dependencies

@@ -189,7 +189,7 @@ def apply_landlock(plan: SandboxPlan, terminal: str = "") -> None:
 
 
 def count_outside_processes(plan: SandboxPlan) -> int:
-    """How many other processes of the user the kernel counts for the limit."""
+    """Return how many other processes of the user the kernel counts for the limit."""
     if plan.uid >= 0 or plan.isolation != "landlock":
         return 0
     return limits.count_user_threads(os.getuid())

@@ -287,7 +287,7 @@ class RemoteEnvironment:
         return self._others[environment]
 
     async def _has_background(self) -> bool:
-        """Whether background processes continue here."""
+        """Return whether background processes continue here."""
         spare = False
         for process in self._started:
             if isinstance(process, RemoteTerminal):

@@ -94,7 +94,7 @@ class _RemoteRun:
         self._trouble: EnvironmentFailed | None = None
 
     async def watch(self, text: str, stdin: bytes, timeout: float) -> bool:
-        """True after a time-out."""
+        """Return True after a time-out."""
         async with anyio.create_task_group() as group:
             group.start_soon(self._channel.send, text, stdin)
             group.start_soon(self._listen)

@@ -93,7 +93,7 @@ def make_tools(
 
 
 def _sent_schema(schema: Mapping[str, Any]) -> dict[str, Any]:
-    """What providers accept at the top: an object with properties."""
+    """Return what providers accept at the top: an object with properties."""
     sent = {key: value for key, value in schema.items() if key not in _UNSENT_SCHEMA_KEYS}
     for key in ("anyOf", "oneOf", "allOf", "not", "enum"):  # refused by providers at the top
         sent.pop(key, None)

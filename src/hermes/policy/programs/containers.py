@@ -110,7 +110,8 @@ def _check_inspect(call: ProgramCall, verb: str, rest: list[str]) -> None:
 
 
 def _prints_harmless_fields(form: str) -> bool:
-    """Whether all that a format prints are listed fields, or parts of them in `range` or `with`."""
+    """Return whether all that a format prints are listed fields, or parts of them in `range` or
+    `with`."""
     depth = 0
     actions = _FORMAT_ACTION.findall(form)
     for action in actions:

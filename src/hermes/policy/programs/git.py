@@ -212,7 +212,7 @@ def _plain_words(rest: Sequence[str], more: Collection[str] = ()) -> list[str]:
 
 
 def is_commit_of_others(word: str) -> bool:
-    """Whether a word has the form of a number, or of a name that a remote gave."""
+    """Return whether a word has the form of a number, or of a name that a remote gave."""
     return bool(_FETCHED_COMMIT.match(word) or _COMMIT_NUMBER.match(word))
 
 
@@ -283,7 +283,7 @@ _REFERENCE_OPTIONS = word_set(
 
 
 def _is_local(remote: str) -> bool:
-    """Whether it is a folder of this machine."""
+    """Return whether it is a folder of this machine."""
     return remote.startswith((".", "/", "~", "file:")) or has_untrusted_text(remote)
 
 

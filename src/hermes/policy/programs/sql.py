@@ -151,7 +151,7 @@ _LOGIC_WORDS = word_set("AND OR NOT TRUE FALSE NULL IS LIKE ILIKE BETWEEN IN XOR
 
 
 def selects_rows(condition: list[SqlToken]) -> bool:
-    """Whether a condition restricts the rows: a column is compared, and no OR cancels that."""
+    """Return whether a condition restricts the rows: it compares a column, without an OR."""
     arms = _split_or(condition)
     return bool(arms) and all(_compares_column(arm) for arm in arms)
 
@@ -234,7 +234,7 @@ def mark_sql_effects(call: ProgramCall, text: str) -> None:
 
 
 def is_complete_statement(call: ProgramCall, text: str) -> bool:
-    """Whether the text ends between two statements."""
+    """Return whether the text ends between two statements."""
     last = SqlToken("end", ";")
     for token in _tokenize(call, text, _STANDARD_SQL):
         last = token

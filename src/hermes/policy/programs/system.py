@@ -73,7 +73,8 @@ _ADDING_VERBS = word_set("add a append set up")
 
 
 def _may_cut_off(words: list[str]) -> bool:
-    """Whether addresses, routes or links are taken away, or the default route goes elsewhere."""
+    """Return whether addresses, routes or links are taken away, or the default route goes
+    elsewhere."""
     return "down" in words or "default" in words or not _ADDING_VERBS & set(words[1:2])
 
 

@@ -112,7 +112,8 @@ _NAME_LIST_OPTION = re.compile(r"-[a-z]*c\Z|--[cf]")
 
 
 def _prints_other_text(call: ProgramCall) -> bool:
-    """Whether its output may hold text of others: names of files, command lines, its own words."""
+    """Return whether its output may hold text of others: names of files, command lines, its own
+    words."""
     words = call.argv[1:]
     if call.program in _TEXT_PRINTERS or ANY_WORDS in words:
         return True
@@ -135,7 +136,7 @@ _NUMBER_COLUMNS = word_set(
 
 
 def _prints_only_numbers(words: list[str]) -> bool:
-    """Whether the columns of `ps` are numbers or names of the system."""
+    """Return whether the columns of `ps` are numbers or names of the system."""
     found = parse_arguments(words, OptionGrammar(frozenset(_PS_VALUES)))
     columns = [each for value in found.values("-o", "--format") for each in value.split(",")]
     return bool(columns) and all(each.removesuffix("=") in _NUMBER_COLUMNS for each in columns)
@@ -424,7 +425,7 @@ _READING_ROLES = frozenset({"reads", "names", "text", "pattern"})
 
 
 def has_only_reading_words(entry: ProgramEntry) -> bool:
-    """Whether it reads, whatever its words are."""
+    """Return whether it reads, whatever its words are."""
     return (
         _reads_only(entry.does)
         and entry.spec.args in _READING_ROLES

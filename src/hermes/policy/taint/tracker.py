@@ -342,7 +342,8 @@ def _are_adjacent(known: RunReading, first: str, second: str) -> bool:
 
 
 def _repeats_read_text(known: RunReading, words: list[str]) -> bool:
-    """Whether a file's text has three words in a row, or a word of an instruction, from a text."""
+    """Return whether a file's text has three words in a row, or a word of an instruction, from a
+    text."""
     if any(is_distinctive(word) and known.has(ORDERED_WORD, word) for word in words):
         return True
     row = 1

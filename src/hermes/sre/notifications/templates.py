@@ -128,7 +128,7 @@ def render_update(incident: Incident, doing: str, waiting: int, now: datetime) -
 
 
 def _began_text(incident: Incident, now: datetime) -> str:
-    """Whether it still fails is not said: its probes may be fine while it is verified."""
+    """Return whether it still fails is not said: its probes may be fine while it is verified."""
     passed_s = max(0.0, (now - incident.outage_began_at).total_seconds())
     return f"began {format_duration(passed_s)} ago"
 

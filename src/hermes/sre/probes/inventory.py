@@ -190,7 +190,7 @@ def _remembered_probes(
 
 
 def _is_lasting(probe: Probe) -> bool:
-    """Whether the probe stays valid: single pages may be removed."""
+    """Return whether the probe stays valid: single pages may be removed."""
     if probe.kind != "http":
         return True
     path = probe.what.partition("//")[2].partition("/")[2]
@@ -323,7 +323,8 @@ def _plain_daemon(name: str, main: HostProcess | None, scan: HostScan) -> PlainD
 
 
 def _is_worker(process: HostProcess, scan: HostScan) -> bool:
-    """Whether it shares the port of its parent, which started it, such as a worker of nginx."""
+    """Return whether it shares the port of its parent, which started it, such as a worker of
+    nginx."""
     parent = scan.started.get(process.parent)
     own = scan.started[process.pid]
     return parent is not None and bool(own.title and parent.title)
@@ -417,7 +418,8 @@ def _process_probe(name: str, test: str, words: str, runs: bool) -> Probe:
 
 
 def _reason_of_listener(listener: Listener, scan: HostScan, criteria: ServiceCriteria) -> str:
-    """Why the service is meant to stay. A process that is not visible belongs to another user."""
+    """Return why the service is meant to stay. A process that is not visible belongs to another
+    user."""
     if listener.unit:
         return "a unit of the service manager"
     process, port = listener.process, listener.port

@@ -72,7 +72,7 @@ class ExperimentResponder:
         return self._result.summary if self._result is not None else ""
 
     async def wait_for_turn(self) -> bool:
-        """Whether it had to wait for the experiments of another incident, before its own."""
+        """Return whether it had to wait for the experiments of another incident, before its own."""
         incident = self._work.details.incident
         return await self._due() and await self._work.context.claims.take_turn(incident)
 
@@ -85,8 +85,8 @@ class ExperimentResponder:
         return not any(change.by == EXPERIMENT for change in changes)
 
     async def find_cause(self, number: int, baseline: Baseline, enter: EnterPhase) -> bool:
-        """Whether a proved cause can be reverted. The experiments run once, and once more where
-        another incident has reverted the cause meanwhile."""
+        """Return whether a proved cause can be reverted. The experiments run once, and once more
+        where another incident has reverted the cause meanwhile."""
         if not await self._due():
             return self._to_revert is not None
         await enter("investigate", number, "experiments on a copy")
@@ -117,9 +117,10 @@ class ExperimentResponder:
         return await add_checks(self._work, baseline, probes)
 
     async def find_unobserved_fault(self, number: int, baseline: Baseline) -> str:
-        """Why the end of the failing checks is not the end of the problem: the alert names other
-        services, and one of them fails, or no check has observed what it is named for. Empty where
-        all are fine. One that may be named without a fault is fine when its own checks pass."""
+        """Return why the end of the failing checks is not the end of the problem: the alert names
+        other services, and one of them fails, or no check has observed what it is named for. Empty
+        where all are fine. One that may be named without a fault is fine when its own checks
+        pass."""
         finder, failing = self._work.context.cause_finder, failing_services(baseline)
         if finder is None or not finder.available or not failing:
             return ""
@@ -168,7 +169,7 @@ class ExperimentResponder:
         prepare: PrepareChange,
         enter: EnterPhase,
     ) -> RevertAttempt | None:
-        """None when nothing was changed: it was refused, or another incident did it."""
+        """Return None when nothing was changed: it was refused, or another incident did it."""
         cause, self._to_revert = self._to_revert, None
         assert cause is not None
         self.outdated = False
@@ -311,7 +312,7 @@ class ExperimentResponder:
 async def find_failing_case(
     work: IncidentWork, baseline: Baseline, number: int
 ) -> FailingCase | None:
-    """None when no check that observes the fault fails now."""
+    """Return None when no check that observes the fault fails now."""
     looks = MAX_LOOKS if baseline.evidence else 0
     for _ in range(looks):  # a symptom may be intermittent
         results = await baseline.independent_checks()

@@ -174,7 +174,7 @@ class AlertSeries:
         return True
 
     def steady(self, now: datetime, flap: FlapSettings) -> bool:
-        """Whether it has fired without a break for so long that it is an outage."""
+        """Return whether it has fired without a break for so long that it is an outage."""
         return self.firing and now - self.turned_at >= timedelta(seconds=flap.steady)
 
     @property

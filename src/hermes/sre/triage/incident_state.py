@@ -131,7 +131,8 @@ class IncidentState:
         return max((event.at for event in ends if event is not None), default=None)
 
     def accepts_new(self, now: datetime, settings: GroupSettings) -> bool:
-        """Whether further alerts may join, also after an escalation: a storm may continue."""
+        """Return whether further alerts may join, also after an escalation: a storm may
+        continue."""
         return (
             self.in_progress
             and now - self.last_alert_at <= timedelta(seconds=settings.window)
@@ -145,7 +146,7 @@ class IncidentState:
         return escalated or self.recorded.acknowledged or bool(self.question)
 
     def accepts(self, series: AlertSeries, by_service: bool) -> bool:
-        """Whether a related alert may join it in its current phase.
+        """Return whether a related alert may join it in its current phase.
 
         `by_service`: it is related by its service or a dependency, not only by its host.
         """
@@ -178,8 +179,8 @@ class IncidentState:
     def new_failure(
         self, series: AlertSeries, members: Iterable[AlertSeries], calm: timedelta
     ) -> str:
-        """Why an alert is about something that began after the escalation, so that nobody has
-        worked on it; empty when it is not. What a person has acknowledged is left to them."""
+        """Return why an alert is about something that began after the escalation, so that nobody
+        has worked on it; empty when it is not. What a person has acknowledged is left to them."""
         known, service = self.recorded, series.location.service
         closed = known.closed if known.status == "escalated" else None
         if closed is None or known.acknowledged or self.question or not service:
@@ -197,7 +198,8 @@ class IncidentState:
         return ""
 
     def new_part(self, series: AlertSeries) -> JoinedPart | None:
-        """What this alert adds to what notifications have named; None when it adds nothing."""
+        """Return what this alert adds to what notifications have named; None when it adds
+        nothing."""
         known = self._name(series) in self.named_parts and not self._stopped_answering(series)
         if len(self.named_parts) >= MAX_PARTS or known:
             return None

@@ -117,7 +117,7 @@ class TriageState:
         return self.quiet_until(incident)
 
     def is_still_muted(self, series: AlertSeries, now: datetime) -> bool:
-        """Whether the reason for which it is muted still holds."""
+        """Return whether the reason for which it is muted still holds."""
         if series.muted_by == FLAPPING_STRETCH:
             return series.flapping and not series.steady(now, self.settings.flapping)
         if (incident := self.incidents.get(series.muted_by)) is not None:

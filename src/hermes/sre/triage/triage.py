@@ -105,7 +105,7 @@ class Triage:
         return bool(members) and not any(each.firing or each.flapping for each in members)
 
     def count_firing(self, id: str) -> int:
-        """How many of its alerts fire."""
+        """Return how many of its alerts fire."""
         incident = self._state.incidents.get(id)
         members = self._state.members(incident) if incident is not None else ()
         return sum(each.firing for each in members)
@@ -267,7 +267,7 @@ class Triage:
         ]
 
     def _echo_reason(self, series: AlertSeries, incident: IncidentState, now: datetime) -> str:
-        """Why an alert of an ended incident is not new; empty when it is."""
+        """Return why an alert of an ended incident is not new; empty when it is."""
         if incident.over_at is None or series.raised_at > incident.over_at:
             return ""
         if series.alert is not None and series.alert.source == PERSON_SOURCE:
@@ -406,7 +406,8 @@ class Triage:
 
 
 def _proven(withdrawn: AlertSeries, watched: Sequence[AlertSeries]) -> bool:
-    """Whether others that are still watched say that the same problem of its service is over."""
+    """Return whether others that are still watched say that the same problem of its service is
+    over."""
     service, problem = withdrawn.location.service, withdrawn.problem
     same = (
         each for each in watched if each.location.service == service and each.problem == problem
@@ -424,7 +425,7 @@ def _is_log(series: AlertSeries) -> bool:
 
 
 def _resolved_by_text(members: Sequence[AlertSeries]) -> str:
-    """What resolved it, such as `resolved by probe port-80, alertmanager Down`."""
+    """Return what resolved it, such as `resolved by probe port-80, alertmanager Down`."""
     named = [
         f"{each.source or 'its source'} {each.check or each.alarm}"
         for each in members[:MAX_NAMED_SOURCES]
