@@ -66,7 +66,7 @@ class SpendingBudget:
         self._lock = anyio.Lock()
 
     def track(self, run: str, *, after: int) -> None:
-        """Nothing before `after` belongs to this run: saves reading it."""
+        """Follow the spending of a run. No event before `after` belongs to it, so none is read."""
         self._families.setdefault(run, SpendingAccount(family=run, last_position=after))
 
     def forget(self, run: str) -> None:

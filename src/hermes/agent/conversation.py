@@ -166,10 +166,12 @@ class Conversation:
         by: str = "",
         key: str = "",
     ) -> str:
-        """One turn, until the model answers in words; empty when it was interrupted.
+        """Run one turn until the model answers in words; the answer is empty when it was
+        interrupted.
 
-        `attached` are words of others, which the policy does not trust; `by` is who speaks.
-        Raises errors of models, budgets and the store, after recording that the turn failed.
+        `attached` is text that others wrote, which the policy does not trust; `by` is the person
+        who speaks. Raises errors of models, budgets and the store, after recording that the turn
+        failed.
         """
         self._require_idle()
         if self.open:

@@ -24,7 +24,7 @@ MAX_TEXTS, MAX_RESULTS = 3, 5
 
 
 async def partial_findings(journal: Journal, run: str) -> str:
-    """Its last texts and tool results, shortened; empty when it had not begun."""
+    """Return its last texts and tool results, shortened; empty when it had not begun."""
     try:
         messages = (await rebuild_history(journal, run)).view
     except SettingsError:

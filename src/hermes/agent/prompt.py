@@ -51,7 +51,7 @@ class ContextFile(Value, kw_only=True, frozen=True):
 
 
 def find_context_files(directory: str) -> tuple[ContextFile, ...]:
-    """For each name the nearest file from the folder up to its git root, cut at 8 KB.
+    """Find, for each name, the nearest file from the folder up to its git root, cut at 8 KB.
 
     Outside a git checkout only the folder itself is searched: the folders above it, such as /tmp,
     may belong to anyone.

@@ -211,7 +211,7 @@ class Application:
         self.memory.learn_from_run(run)
 
     def open_model(self, reference: str) -> Model:
-        """For a conversation. Raises `SettingsError`."""
+        """Open a model for a conversation. Raises `SettingsError`."""
         instead = self.models.substitute_for(reference, Path(self.directory))
         return instead or self.models.open(reference)
 

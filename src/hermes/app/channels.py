@@ -52,10 +52,8 @@ async def start_channels(
     *,
     listen: Listen | None = None,
 ) -> None:
-    """One task for each channel, and one that asks for approvals there.
-
-    Without `listen` the channels only send.
-    """
+    """Start a task for each channel, and one that asks for approvals there. Without `listen` the
+    channels only send."""
     homes = [
         name
         for name, each in channels.items()

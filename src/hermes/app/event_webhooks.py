@@ -15,7 +15,7 @@ WEBHOOK_PREFIX = "events-"
 
 
 def event_webhooks(loaded: LoadedSettings) -> dict[str, EventWebhookSettings]:
-    """Those of the settings, by the names of their sinks."""
+    """Return the webhooks of the settings, by the names of their sinks."""
     return {
         f"{WEBHOOK_PREFIX}{each.name or f'webhook-{number}'}": each
         for number, each in enumerate(loaded.settings.hooks.webhooks, 1)

@@ -131,7 +131,7 @@ async def _no_commands(after: datetime) -> Sequence[OwnCommand]:
 
 
 def open_fix_tester(application: Application) -> CopyFixTester:
-    """For the environment of the application."""
+    """Open the tester of fixes for the environment of the application."""
     environment, loaded = application.agent_dependencies.environment, application.loaded
     own = HostStates(loaded, environment)
     return CopyFixTester(environment, own.store, redact=SecretRedactor(loaded), run=own.run)
@@ -337,7 +337,7 @@ class _FinderWork:
         return live[0], programs, tuple(growth)
 
     async def _keep_failing(self, live: State) -> None:
-        """For a drill: after the revert, the failing state is gone."""
+        """Keep the failing state for a drill: after the revert it is gone."""
         case, state = self._case, replace(live, host=self._host.name)
         passing = [CheckResult(check=each, ok=True) for each in case.passing]
         results = [*case.failing, *passing]

@@ -50,8 +50,8 @@ def probe_rounds(scheduler: ProbeScheduler) -> RunHealthChecks:
 async def check_health_now(
     loaded: LoadedSettings, folder: Path
 ) -> tuple[HealthChecked, Sequence[HealthCheckResult], AdmittedProbes]:
-    """One round by hand, recorded like any other; a problem of the journal is one of its
-    findings."""
+    """Run one round of checks by hand and record it like any other; a problem of the journal is one
+    of its findings."""
     from hermes.app.policy import LazyPolicy, is_run_active
     from hermes.app.tooling import configured_environment
     from hermes.memory.journal.in_memory import InMemoryJournal

@@ -32,7 +32,7 @@ class HookState(Value, kw_only=True, frozen=True):
 
 
 async def read_hook_states(loaded: LoadedSettings, journal: Journal | None) -> list[HookState]:
-    """Every hook of the home, and why one does not run."""
+    """Return every hook of the home, and why one does not run."""
     trust = HookTrust() if journal is None else await read_trust(journal)
     return [
         HookState(hook=hook, by=trust.record(hook.name).by, objection=trust.objection(hook))

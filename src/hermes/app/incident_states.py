@@ -101,7 +101,7 @@ def keep_failing_state(
 
 
 def encode_probe(probe: Probe) -> str:
-    """As a file declares it: how the policy admitted it is decided anew where it runs."""
+    """Encode a probe as a file declares it. The policy admits it anew wherever it runs."""
     fields = {name: getattr(probe, name) for name in Probe.__struct_fields__}
     return msgspec.json.encode(Probe(**fields)).decode()
 

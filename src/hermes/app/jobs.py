@@ -206,7 +206,7 @@ def find_job(table: JobTable, name: str) -> Job:
 
 
 def describe_job(job: Job) -> dict[str, Any]:
-    """One job in a list, as a plain value."""
+    """Describe a job for a list, as a plain value."""
     preview = preview_schedule(job.spec.schedule)
     return {
         "job": job.name,

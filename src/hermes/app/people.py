@@ -162,7 +162,7 @@ async def approve_pairing(
 async def revoke_pairing(
     loaded: LoadedSettings, journal: Journal, channel: str, id: str
 ) -> PairingRevoked:
-    """They may no longer talk to Hermes there. Raises `HermesError`."""
+    """Revoke a pairing: this person may no longer talk to Hermes there. Raises `HermesError`."""
     who, id = await require_person(loaded, journal), normalize_id(channel, id)
     if not (await load_people(loaded, journal)).is_paired(channel, id):
         raise HermesError(

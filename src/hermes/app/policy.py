@@ -222,7 +222,7 @@ def effective_policy_settings(loaded: LoadedSettings, *, isolated: bool) -> Poli
 
 
 def always_rules_path(loaded: LoadedSettings) -> Path:
-    """Where the answers "always" are kept, among the operator's own rules."""
+    """Return the file of the operator's own rules in which the answers "always" are kept."""
     own = loaded.settings.policy.folder
     return (Path(own).expanduser() if own else loaded.home / "policies") / "always.yaml"
 
@@ -238,7 +238,7 @@ INCIDENT_RUN_PREFIX, WATCH_RUN = "incident-", "watch"
 
 
 async def deny_unattended(action: Action, decision: Decision) -> Approval:
-    """Where no person can be asked, the answer is no."""
+    """Deny the action: no person can be asked."""
     return Approval(approved=False, by="nobody")
 
 
@@ -367,8 +367,8 @@ def _file_stamp(file: Path) -> tuple[int, int, int]:
 
 
 def with_waiting_approvals(loaded: LoadedSettings) -> LoadedSettings:
-    """No person is here, but one may answer from elsewhere: wait, unless the settings say
-    otherwise."""
+    """Return settings under which a question waits for an answer from elsewhere, unless the
+    settings say otherwise."""
     if loaded.origin("policy.wait").source != "default":
         return loaded
     return loaded.with_sections(policy=replace(loaded.settings.policy, wait=True))

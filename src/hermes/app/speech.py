@@ -150,7 +150,8 @@ class ApplicationSpeech:
         return target
 
     async def _check_recording(self, wav: Path) -> float:
-        """Its length. Raises `ToolError` for one that is empty, silent or too long."""
+        """Return the length of a recording. Raises `ToolError` for one that is empty, silent or too
+        long."""
         found = await to_thread.run_sync(read_wav, wav)
         if problem := recording_problem(found, self._settings.max_seconds):
             raise ToolError(problem)
@@ -212,7 +213,7 @@ class ApplicationSpeech:
         )
 
     async def _run_program(self, argv: Sequence[str]) -> ProgramResult:
-        """With PATH, HOME and LANG only: a program of the operator's sees none of our keys."""
+        """Run a program of the operator with PATH, HOME and LANG only: it sees none of our keys."""
         secrets = self._loaded.secrets
         variables = {name: secrets[name] for name in ("PATH", "HOME", "LANG") if secrets.get(name)}
         variables.setdefault("PATH", "/usr/local/bin:/usr/bin:/bin")

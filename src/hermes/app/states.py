@@ -201,7 +201,7 @@ async def own_commands(journal: Journal, after: datetime) -> list[OwnCommand]:
 
 
 def used_cpu_seconds() -> float:
-    """Of this process and the programs it ran."""
+    """Return the processor time of this process and of the programs that it ran."""
     times = os.times()
     return times.user + times.system + times.children_user + times.children_system
 

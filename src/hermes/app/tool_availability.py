@@ -76,7 +76,7 @@ def _vision_lack(loaded: LoadedSettings, model: str) -> Lack | None:
 
 
 def _mixture_lack(loaded: LoadedSettings) -> Lack | None:
-    """Of the first mixture, which is the one that the tool asks."""
+    """Return what the first mixture lacks, which is the one that the tool asks."""
     from hermes.app.model_tools import model_key_variable
     from hermes.models.mixture import MIN_ANSWERS, find_mixture
 

@@ -240,7 +240,7 @@ async def read_run_spans(journal: Journal, run: str) -> list[Span]:
 
 
 def traces_address(url: str) -> str:
-    """Where traces are sent. Raises `SettingsError`."""
+    """Return the address that traces are sent to. Raises `SettingsError`."""
     if not url:
         raise SettingsError(
             "no collector is configured: hermes config set otlp.url http://127.0.0.1:4318"

@@ -319,7 +319,8 @@ def _rebuild_event(application: Application) -> anyio.Event:
 
 
 async def _fill_playbooks(playbook_cache: PlaybookCache) -> None:
-    """Before the first alert; what cannot be read now is read when it is needed."""
+    """Read the playbooks before the first alert; what cannot be read now is read when it is
+    needed."""
     with suppress(StoreError):
         await playbook_cache.fill()
 

@@ -172,7 +172,7 @@ class Action(Value, kw_only=True, frozen=True):
 
 
 def argument_text(value: object) -> str:
-    """Every text in the arguments of a call, each on a line of its own and as it is."""
+    """Return every text in the arguments of a call, unchanged, each on a line of its own."""
     if isinstance(value, Mapping):
         return "\n".join(argument_text(each) for pair in value.items() for each in pair)
     if isinstance(value, list | tuple):

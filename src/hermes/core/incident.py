@@ -271,7 +271,7 @@ def opened_incident(event: IncidentOpened, seq: int = 0) -> Incident:
 
 
 def _incident_of_run(found: dict[str, Incident], run: str) -> str:
-    """Only the incident of a drill has another id than its run."""
+    """Return the incident of a run. Only in a drill its id differs from that of the run."""
     if run in found:
         return run
     return next((key for key, each in found.items() if each.details.run == run), "")

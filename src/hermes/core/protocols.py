@@ -244,7 +244,7 @@ class BackgroundProcesses(Protocol):
     ) -> ProcessInfo: ...
     def list(self, run: str | None = None) -> Sequence[ProcessInfo]: ...
     async def poll(self, id: str) -> tuple[ProcessInfo, str]:
-        """Its state, and what it printed since the last poll."""
+        """Return its state, and what it printed since the last poll."""
 
     async def log(self, id: str, *, offset: int = 0, limit: int = 200) -> str:
         """Lines of its rolling buffer; a negative offset counts from the end."""

@@ -131,7 +131,7 @@ class OpenToolCalls:
 
 
 def fold_tool_calls(records: Iterable[JournalRecord]) -> list[RecordedCall]:
-    """Every request with what followed it, in the order of requests."""
+    """Join every request with what followed it, in the order of the requests."""
     open_calls, found = OpenToolCalls(), dict[tuple[str, str, int], RecordedCall]()
     for recorded in records:
         call = open_calls.apply(recorded.event, recorded.seq)

@@ -114,7 +114,7 @@ class DeliveryState:
         return tuple(self._pending.get(destination, {}).values())
 
     def destinations(self) -> tuple[str, ...]:
-        """Those to which something is to be delivered."""
+        """Return the destinations to which something is to be delivered."""
         return tuple(self._pending)
 
     def has_newer(self, delivery: PendingDelivery) -> bool:
@@ -213,7 +213,7 @@ async def read_deliveries(journal: Journal, now: datetime) -> DeliveryState:
 def untried_destinations(
     state: DeliveryState, before: datetime, *, wanted: Callable[[str], bool] = lambda channel: True
 ) -> Iterator[WaitingDestination]:
-    """Where messages from before this time wait while no process tries to deliver them."""
+    """Return where messages from before this time wait while no process tries to deliver them."""
     for destination in state.destinations():
         waiting = [
             each

@@ -186,7 +186,7 @@ class HookEventReader:
         return None
 
     async def _run_facts(self, run: str) -> dict[str, Any]:
-        """Where a run comes from and for whom; empty for what is no run."""
+        """Return where a run comes from and for whom it works; empty for what is no run."""
         if run not in self._runs:
             if len(self._runs) >= MAX_KNOWN_RUNS:
                 self._runs.clear()
@@ -200,7 +200,8 @@ class HookEventReader:
 
 
 def event_name(event: Event) -> str:
-    """Empty for events that are not given to hooks, and where the name needs another event."""
+    """Return the name for hooks; empty for events that hooks do not get, and where the name needs
+    another event."""
     match event:
         case RunStarted():
             return "session:start" if event.origin in SESSION_ORIGINS else ""

@@ -56,7 +56,7 @@ def plain_text(text: str) -> StyledText:
 
 
 def join_texts(parts: Sequence[StyledText], separator: str) -> StyledText:
-    """Empty parts are left out."""
+    """Join the parts that are not empty."""
     text, spans = "", list[TextSpan]()
     for part in parts:
         if not part.text:

@@ -46,7 +46,7 @@ class ChannelSettings(msgspec.Struct, kw_only=True, frozen=True, forbid_unknown_
     Empty: those of tools.toolsets, and schedule."""
 
     def is_partly_configured(self, secret: Callable[[str], str | None]) -> bool:
-        """Return whether any of what the channel needs is there."""
+        """Return whether at least one of the settings that the channel needs is there."""
         return self.enabled and (
             any(secret(name) for name in self.secret_names)
             or any(getattr(self, key) != "" for key in self.needed_keys)
@@ -241,7 +241,7 @@ class ChannelsSettings(msgspec.Struct, kw_only=True, frozen=True, forbid_unknown
     """How people are talked to, on every channel."""
 
     def partly_configured(self, secret: Callable[[str], str | None]) -> dict[str, ChannelSettings]:
-        """By name, the channels for which any of what they need is there."""
+        """Return, by name, the channels for which at least one needed setting is there."""
         sections = {name: getattr(self, name) for name in self.__struct_fields__}
         return {
             name: section

@@ -136,7 +136,8 @@ class SessionMemory:
     async def change(
         self, run: str, action: NoteAction, target: NoteTarget, content: str, old_text: str
     ) -> str:
-        """What a private chat notes is shown only in private chats of the same person."""
+        """Change the notes. A private chat's notes are shown only in private chats of the same
+        person."""
         notes = self._open_notes(await self._private_person(run))
         return await notes.change(run, action, target, content, old_text)
 

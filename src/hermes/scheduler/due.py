@@ -51,7 +51,8 @@ def late_limit_s(spec: JobSpec, due: datetime) -> float:
 
 
 def next_start(job: Job) -> datetime | None:
-    """When the scheduler has to look at the job again; None when it is paused or was the last."""
+    """Return when the scheduler has to look at the job again; None when it is paused or has
+    ended."""
     if job.paused is not None or job.finished:
         return None
     due = next_time(job.spec.schedule, job.baseline)

@@ -44,8 +44,8 @@ UNOBSERVED_REASON = (
 
 
 def recorded_responder(by: AttemptedBy) -> Literal["playbook", "model", "nobody"]:
-    """For `incident.closed`, which earlier versions read as well: they know no experiments. Readers
-    of this version see from the changes that it was an experiment."""
+    """Return the responder for `incident.closed`, which earlier versions read too: they know no
+    experiments. This version sees from the changes that it was an experiment."""
     return "playbook" if by == "experiment" else by
 
 
@@ -110,7 +110,7 @@ class Attempts:
         return result
 
     async def _try_playbook(self, number: int) -> AttemptResult | None:
-        """Return None when no remaining playbook finds its signature."""
+        """Try the next playbook. Return None when no remaining playbook finds its signature."""
         await self._enter("reflex", number, "")
         test = partial(self._tests.run, number, self._baseline)
         return await self._verify_playbook(
@@ -120,7 +120,8 @@ class Attempts:
     async def _try_playbook_again(
         self, number: int, *, after_wait: bool = False
     ) -> AttemptResult | None:
-        """A fault may leave its traces some time after the alert; experiments use that time."""
+        """Check the playbooks once more: a fault may leave its traces some time after the alert,
+        and experiments use that time."""
         return await self._verify_playbook(
             number, await self._playbooks.look_again(number, self._prepare_change, after_wait)
         )
@@ -144,8 +145,8 @@ class Attempts:
         return AttemptResult(attempted_by="playbook", why=why, keep_changes=True)
 
     async def _try_experiments(self, number: int) -> AttemptResult | None:
-        """Return None when no cause was proved, or its revert was refused. Before people are asked,
-        the playbooks look again."""
+        """Find the cause by experiments and revert it. Return None when no cause was proved, or its
+        revert was refused. Before people are asked, the playbooks are checked again."""
         if self._work.cluster is not None:  # a copy of this host has no cluster
             return None
         waited = await self._experiments.wait_for_turn()
@@ -256,8 +257,9 @@ class Attempts:
         return _result_of(verification, "model", "")
 
     async def _prepare_change(self, asked: bool) -> str:
-        """The checks that pass although nothing was changed; empty while the problem is there. What
-        fails by now did not begin with the change that follows."""
+        """Run the checks before a change. Return those that pass although nothing was changed;
+        empty while the problem is there. What fails by now was not caused by the change that
+        follows."""
         if asked:
             recovery = await watch_recovery(self._work, self._baseline)
             if recovery.recovered:
@@ -282,7 +284,8 @@ class Attempts:
         by_model: bool = False,
         rehearsal: FixRehearsal = NOT_REHEARSED,
     ) -> VerificationResult:
-        """After a fix by a model, what it restarted is restarted again."""
+        """Verify the attempt. After a fix by a model, the units that it restarted are restarted
+        again."""
         await self._enter("verify", number, "")
         changes = (await self._work.read()).changes
         return await verify(

@@ -431,7 +431,8 @@ async def publish_escalation(
 
 
 async def _unproved_diagnosis(work: IncidentWork, first: Assessment) -> IncidentDiagnosed:
-    """Without a diagnosis: what the assessment found, and the last error of the service."""
+    """Build a diagnosis from the assessment and the last error of the service; nothing was
+    proved."""
     component = first.component or work.details.service
     reasons = "; ".join(related_symptoms(first.reasons, work.details.facts))
     # The reason why nothing could be observed belongs to the gaps.
@@ -453,8 +454,8 @@ async def _unproved_diagnosis(work: IncidentWork, first: Assessment) -> Incident
 
 
 async def _last_error(work: IncidentWork, component: str) -> LastError | None:
-    """Return None when the host does not answer: the escalation does not wait for it. The logs of
-    this host say nothing about a cluster."""
+    """Read the last error of the service. Return None when the host does not answer: the escalation
+    does not wait for it. The logs of this host say nothing about a cluster."""
     if work.cluster is not None:
         return None
     try:

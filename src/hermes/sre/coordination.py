@@ -11,9 +11,9 @@ MAX_TURN_WAIT_S = 180.0
 
 
 class CauseClaims:
-    """Which incident experiments, and which reverts which cause. Two incidents may have the same
-    cause: the second waits for the end of the first, so that they do not restart and undo against
-    each other."""
+    """Decides which incident experiments, and which one reverts a cause. Two incidents may have the
+    same cause: the second waits for the end of the first, so that they do not restart and undo
+    against each other."""
 
     def __init__(self) -> None:
         self._claims: dict[str, tuple[str, anyio.Event]] = {}
@@ -87,14 +87,15 @@ class WorkWithdrawal:
         return self._withdrawn
 
     async def commit(self) -> None:
-        """From here on the work cannot be withdrawn. Never returns if it has been."""
+        """Make the work final: from here on it cannot be withdrawn. Never returns if it was
+        withdrawn."""
         if self._withdrawn:
             await anyio.sleep_forever()
         self._committed = True
 
 
 class WorkInProgress:
-    """What the watch keeps of an incident that is being worked on."""
+    """The handles by which the watch stops the work on an incident and waits for its end."""
 
     def __init__(self) -> None:
         self.scope, self.withdrawal = anyio.CancelScope(), WorkWithdrawal()

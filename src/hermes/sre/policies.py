@@ -118,7 +118,7 @@ class KnownDaemonPolicy(PolicyWrapper):
 
 
 def _daemon_command(daemon: PlainDaemon, verb: str) -> str:
-    """Empty when it is not known."""
+    """Return the command that starts the daemon; empty when it is not known."""
     supervisors = HostSupervisors([HostUnit(name=daemon.name, kind="daemon")], [daemon])
     try:
         return supervisors.render(verb, daemon.name)
@@ -224,7 +224,7 @@ class ReadOnlyPolicy(PolicyWrapper):
 
 
 def own_script_policy(policy: Policy) -> Policy:
-    """For scripts that are part of this program and only read."""
+    """Return the policy for scripts that are part of this program and only read."""
     return ReadOnlyPolicy(BundledTextPolicy(TrustedPlaybookPolicy(policy)))
 
 

@@ -130,8 +130,8 @@ NOT_REHEARSED = FixRehearsal()
 
 
 def recorded_rehearsal(incident: Incident) -> FixRehearsal:
-    """Of the last change, if it reverts a cause that experiments have proved: for the verification
-    after a crash."""
+    """Return the rehearsal of the last change, if it reverts a cause that experiments have proved:
+    for the verification after a crash."""
     last = incident.tests[-1] if incident.tests else None
     reverted = bool(incident.changes) and incident.changes[-1].by == EXPERIMENT
     if not reverted or last is None or (last.by, last.outcome) != (EXPERIMENT, "recovered"):
@@ -177,9 +177,9 @@ async def extend_baseline(work: IncidentWork, baseline: Baseline) -> Baseline:
 
 
 async def add_later_failures(work: IncidentWork, baseline: Baseline) -> Baseline:
-    """Run the checks once more, just before the first change: it did not cause what fails by now.
-    What fails of the services that failed at first has to pass after the fix; other services have
-    a problem of their own."""
+    """Run the checks once more, just before the first change, which did not cause what fails by
+    now. Failures of the services that failed at first must be gone after the fix; other services
+    have a problem of their own."""
     results = await baseline.independent_checks()
     fresh = [
         each
@@ -195,13 +195,13 @@ async def add_later_failures(work: IncidentWork, baseline: Baseline) -> Baseline
 
 
 async def failing_checks(work: IncidentWork, probes: Sequence[Probe]) -> list[CheckResult]:
-    """Those of the probes that fail on the host now."""
+    """Run the probes on the host and return the results that fail."""
     results = await ProbeChecks(probes, work.context.environment)()
     return [each for each in results if not each.ok and not each.unknown]
 
 
 async def add_checks(work: IncidentWork, baseline: Baseline, probes: Sequence[Probe]) -> Baseline:
-    """With those of the probes that fail on the host now; the others say nothing about it."""
+    """Add those of the probes that fail on the host now; the others say nothing about the fault."""
     checks = baseline.independent_checks
     if not probes or not isinstance(checks, ProbeChecks):
         return baseline
@@ -276,8 +276,8 @@ async def verify(
 
 
 async def _resolved_at(work: IncidentWork) -> datetime | None:
-    """When the last alert of its service was resolved after a change; None while one of them fires.
-    A playbook may go on for a while after its first step has helped."""
+    """Return when the last alert of the service was resolved after a change; None while one of them
+    fires. A playbook may go on for a while after its first step has helped."""
     known, last, begun = await work.read(), dict[str, AlertRaised](), list[datetime]()
     after = max(0, known.seq - MAX_EVENTS_BEFORE_OPENING)
     async for recorded in work.journal.read(after=after, kinds=("alert.raised", "change.began")):
@@ -298,7 +298,7 @@ async def _resolved_at(work: IncidentWork) -> datetime | None:
 
 
 async def watch_recovery(work: IncidentWork, baseline: Baseline) -> RecoveryResult:
-    """Return whether checks that observe the symptom pass for as long as it may take to return,
+    """Watch whether the checks that observe the symptom pass for as long as it may take to return,
     although nothing was changed."""
     settings = work.settings.verify
     timing = await _symptom_timing(work, baseline)

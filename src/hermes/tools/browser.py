@@ -65,7 +65,7 @@ class BrowserTool:
         return BrowserTool(self._made, self._browsers, run)
 
     def validate(self, arguments: Mapping[str, Any]) -> object:
-        """No approval is requested for an element that is not on the page."""
+        """Check the arguments; no approval is requested for an element that is not on the page."""
         fitted = self._made.validate(arguments)
         if self._run and "ref" in arguments:
             self._browsers.describe(self._run, str(arguments["ref"]))

@@ -210,9 +210,10 @@ class Executor:
     async def _refusal(
         self, call: ToolCall, tool: Tool, context: ToolContext
     ) -> tuple[str, Action, Decision]:
-        """Return why it may not run, for the model; empty when it may, and then that is recorded.
+        """Return why the call may not run, for the model; empty when it may, and then its start is
+        recorded.
 
-        The decision is the latest, which holds for the run.
+        The returned decision is the latest one, which holds for the run.
         """
         action, run = await build_action(call, tool, context), context.run
         decision = self._keep_secrets(action, self.policy.decide(action))
@@ -237,7 +238,8 @@ class Executor:
         return refusal, action, decision
 
     def _keep_secrets(self, action: Action, decision: Decision) -> Decision:
-        """The decision; a refusal where a secret would leave to a host that it is not for."""
+        """Deny the action where a secret would leave to a host that it is not for; otherwise return
+        the decision unchanged."""
         if self._find_secret is None or decision.verdict == "deny":
             return decision
         if action.remote is None and _SENDING_EFFECTS.isdisjoint(decision.effects):
@@ -250,7 +252,7 @@ class Executor:
         return msgspec.structs.replace(decision, verdict="deny", rule=SECRET_RULE, reason=reason)
 
     async def _begin(self, action: Action, decision: Decision, *events: Event) -> str:
-        """Return why it does not begin; empty when it does."""
+        """Record the start, and return why the action does not begin; empty when it does."""
         if self._before is not None and (why := await self._before(action, decision)):
             return f"Not run: {why}"
         await self._bus.publish(*events)

@@ -184,10 +184,8 @@ def with_members(
 def resolve_toolsets(
     names: Iterable[str], sets: Mapping[str, Toolset] = TOOLSETS
 ) -> dict[str, ToolRequirements]:
-    """Every tool of these toolsets, in order, with what its toolset needs.
-
-    Raises `SettingsError` for a toolset that does not exist, and names the closest.
-    """
+    """Return every tool of these toolsets, in order, with what its toolset needs. Raises
+    `SettingsError` for a toolset that does not exist, and names the closest."""
     tools: dict[str, ToolRequirements] = {}
     seen: set[str] = set()
     waiting = list(names)

@@ -263,7 +263,7 @@ class AlertEndpoints:
         return HttpReply(status=status, body=msgspec.json.encode(data))
 
     async def _readiness(self, request: HttpRequest) -> HttpReply:
-        """Return whether requests can be sent here now: what they say would be kept."""
+        """Say whether requests can be sent here now: what they report would be kept."""
         problems = list(filter(None, (await self._store_problem(),)))
         status = HTTPStatus.SERVICE_UNAVAILABLE if problems else HTTPStatus.OK
         data = {"ok": not problems, "wrong": problems}

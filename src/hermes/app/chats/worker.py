@@ -166,7 +166,7 @@ class SessionWorker:
         self._wake()
 
     async def wait_for_end(self) -> None:
-        """Until it is done, or only waits for a person: that turn cannot end by waiting."""
+        """Wait until the worker is done, or until its turn only waits for a person."""
         async with anyio.create_task_group() as group:
             group.start_soon(self._wait_for_people, group.cancel_scope)
             await self.done.wait()
@@ -189,7 +189,8 @@ class SessionWorker:
         self._changed = anyio.Event()
 
     async def work(self, after: "SessionWorker | None" = None) -> None:
-        """Until the session is idle or closed. `after` had the same run and gives it back first."""
+        """Take turns until the session is idle or closed. `after` is an earlier worker of the same
+        run, which has to release the run first."""
         if after is not None:
             await after.done.wait()
         try:

@@ -329,7 +329,8 @@ def result_notice(job: Job, row: JobOccurrence, result: JobResult) -> Notificati
 
 
 def _job_settings(loaded: LoadedSettings, spec: JobSpec, *, wait: bool) -> LoadedSettings:
-    """With the limits of the job. Questions wait only if a person can answer them."""
+    """Return the settings with the limits of the job. Questions wait only if a person can answer
+    them."""
     limits = loaded.settings.agent.limits
     if spec.limits.tokens:
         limits = msgspec.structs.replace(limits, run_tokens=spec.limits.tokens)

@@ -174,7 +174,7 @@ def _ask_mode() -> str:
 
 
 def _ask_announce() -> str:
-    """Return whether restarts and other moderate actions proceed without an answer."""
+    """Ask whether restarts and other moderate actions proceed without an answer."""
     current = load().settings.policy.announce
     seconds = current or DEFAULT_ANNOUNCE_S
     offers = {

@@ -392,7 +392,7 @@ async def start_jobs_first(copy: HostCopy, setup: CopySetup, jobs: Sequence[Sche
 
 
 async def repeat_jobs(copy: HostCopy, setup: CopySetup, changed: TableJobs) -> None:
-    """What scheduled jobs did on the host since the change."""
+    """Repeat what scheduled jobs did on the host since the change."""
     jobs = [each for each in setup.jobs if each not in changed.gone]
     if jobs or changed.in_force:
         await wait_for_ports(copy, setup)

@@ -281,8 +281,8 @@ class _Investigation:
         return Revert(suspect=suspect, parts=numbers, lines=own)
 
     async def _confirm(self, causes: Sequence[Revert]) -> TrialResult:
-        """Return whether it passes with only these reverted. The revert is rehearsed at the same
-        time."""
+        """Test whether the checks pass with only these reverted. The revert is rehearsed at the
+        same time."""
         labels = _labels(causes)
         if self.rehearse is None or labels in self._results or labels in self._rehearsed:
             return await self._try("revert-only", causes)

@@ -173,7 +173,7 @@ class JournalApprover:
         self._histories: dict[str, ApprovalHistory] = {}
 
     def set_groups(self, groups: Mapping[str, tuple[str, ...]]) -> None:
-        """Who belongs to which group from now on."""
+        """Replace the groups of people."""
         self._options = replace(self._options, groups=dict(groups))
 
     async def __call__(self, action: Action, decision: Decision) -> Approval:
@@ -187,7 +187,7 @@ class JournalApprover:
             raise innermost_error(group) from group
 
     def forget(self, run: str) -> None:
-        """Its history is read from the journal again when it is needed."""
+        """Forget the history of a run; it is read from the journal again when it is needed."""
         for each in [each for each in self._histories if each.partition("/")[0] == run]:
             del self._histories[each]
             self._grant_store.forget(each)

@@ -248,7 +248,7 @@ def _judge_worktree(call: ProgramCall, words: list[str]) -> None:
 
 
 def _judge_add(call: ProgramCall, words: list[str]) -> None:
-    """What is in the index is shown by `git show` and `git diff --cached`."""
+    """Judge `git add`: `git show` and `git diff --cached` show what is in the index."""
     for path in map(call.path, words):
         if call.analyst.classifier.is_secret(path):
             call.mark("secret-read", f"{display_text(path)} holds secrets")

@@ -77,7 +77,8 @@ class ExperimentResponder:
         return await self._due() and await self._work.context.claims.take_turn(incident)
 
     async def _due(self) -> bool:
-        """Not where they have run, or a cause was reverted before a crash."""
+        """Return whether experiments are due: not where they have run, or a cause was reverted
+        before a crash."""
         finder = self._work.context.cause_finder
         if self._result is not None or finder is None or not finder.available:
             return False
@@ -106,8 +107,8 @@ class ExperimentResponder:
         return True
 
     async def observe(self, number: int, baseline: Baseline, enter: EnterPhase) -> Baseline:
-        """Where no check observes the fault: with checks that tell a copy with all changes from one
-        without them, as far as they fail on the host."""
+        """Add checks that tell a copy with all changes from one without them, if they fail on the
+        host; for a fault that no check observes."""
         finder = self._work.context.cause_finder
         if baseline.evidence or self._observed or finder is None or not finder.available:
             return baseline
@@ -185,7 +186,8 @@ class ExperimentResponder:
             self.end_turn()
 
     def end_turn(self) -> None:
-        """What others find from now on is the host after the revert."""
+        """Let other incidents experiment: what they find from now on is the host after the
+        revert."""
         self._work.context.claims.end_turn(self._work.details.incident)
 
     async def _waited_for_others(self, causes: Sequence[str]) -> bool:
@@ -377,7 +379,7 @@ class FixTests:
         return tests
 
     async def add_tool(self, number: int, baseline: Baseline, executor: Executor) -> Executor:
-        """With the tool by which a model tests commands against the checks of the incident."""
+        """Add the tool by which a model tests commands against the checks of the incident."""
         tester = self._work.context.fix_tester
         if not self.possible or tester is None:
             return executor

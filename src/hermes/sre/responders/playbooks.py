@@ -166,7 +166,7 @@ class SignatureScan:
             await self._changed.wait()
 
     def further_matches(self) -> list[SignatureMatch]:
-        """Those that are known by now and were not returned yet."""
+        """Return the matches that are known by now and were not returned yet."""
         known = [self._results[each] for each in sorted(self._results) if each >= self._next]
         return [each for each in known if each is not None]
 

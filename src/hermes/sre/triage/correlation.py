@@ -69,7 +69,8 @@ class AlertCorrelation:
                 yield f"service\n{name}"
 
     def _same_problem(self, series: AlertSeries) -> IncidentState | None:
-        """What people have in hand covers its service for as long as that fails."""
+        """Return the escalated incident about the same problem of its service, while that still
+        fails."""
         service = series.location.service
         for id in self._by_key.get(f"service\n{service}", ()) if service else ():
             incident = self._state.incidents.get(id)
@@ -82,7 +83,8 @@ class AlertCorrelation:
         return None
 
     def _same_alarm(self, series: AlertSeries, now: datetime) -> tuple[IncidentState, str] | None:
-        """One alarm on many hosts is one incident; of many services only in a storm."""
+        """Return an incident with the same alarm, and why: one alarm on many hosts is one incident;
+        of many services only in a storm."""
         span = timedelta(seconds=self._state.settings.group.window)
         same_alarm = list(self._accepting(self._by_alarm.get(series.alarm, ()), now))
         for incident in same_alarm:

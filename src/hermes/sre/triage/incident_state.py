@@ -173,7 +173,7 @@ class IncidentState:
         return not series.location.service and not self.same_problem(series) and series.is_warning
 
     def was_worked_on(self, series: AlertSeries) -> bool:
-        """Its check was among those that failed when the work began."""
+        """Return whether its check was among those that failed when the work began."""
         return series.check in (self.recorded.failing or ()) and series.alert is not None
 
     def new_failure(
@@ -221,7 +221,7 @@ class IncidentState:
         return f"{service}\n{series.problem}" if apart else service
 
     def _stopped_answering(self, series: AlertSeries) -> bool:
-        """Its service was notified for wrong answers, and now gives no answer."""
+        """Return whether the service, which was reported for wrong answers, now gives no answer."""
         return series.is_unresponsive and _silence_of(series) not in self.named_parts
 
     def add_location(self, location: AlertLocation) -> None:
@@ -278,7 +278,8 @@ class IncidentState:
         return [graded]
 
     def _outage_title(self) -> str:
-        """For an incident that a log opened, which only shows what a service suffers from."""
+        """Return a title for an incident that a log opened: a log only shows what a service suffers
+        from."""
         outage = self._outage if self._opened_by_log else None
         return outage.title[:MAX_TITLE_CHARS] if outage is not None else ""
 

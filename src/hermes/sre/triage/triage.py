@@ -69,7 +69,7 @@ class Triage:
         self._eviction.evict_when_full()
 
     def handle_alert(self, recorded: JournalRecord, now: datetime) -> tuple[Event, ...]:
-        """The events to publish for this alert now; `tick` may return more."""
+        """Return the events to publish for this alert now; `tick` may return more."""
         self.apply(recorded)
         alert = recorded.event
         series = self._state.series.get(getattr(alert, "fingerprint", ""))
@@ -78,7 +78,7 @@ class Triage:
         return tuple(self._answer(series, now))
 
     def tick(self, now: datetime) -> tuple[Event, ...]:
-        """The events that are due by now."""
+        """Return the events that are due by now."""
         answers = [
             *self._answer_unmuted(now),
             *self._answer_leftovers(now),
@@ -95,7 +95,7 @@ class Triage:
         return tuple(answers)
 
     def is_quiet(self, id: str) -> bool:
-        """All its alerts were resolved by their sources, and nothing was changed."""
+        """Return whether the sources have resolved all its alerts, and nothing was changed."""
         incident = self._state.incidents.get(id)
         if incident is None or incident.forgotten_firing:
             return False
@@ -111,7 +111,7 @@ class Triage:
         return sum(each.firing for each in members)
 
     def unanswered(self) -> tuple[int, ...]:
-        """Numbers of the alerts without an answer."""
+        """Return the numbers of the alerts without an answer."""
         by_fingerprint = self._state.series
         return tuple(
             sorted(n for each in self._state.waiting for n in by_fingerprint[each].waiting)
@@ -177,7 +177,8 @@ class Triage:
         return incident.new_failure(series, self._state.members(incident), calm)
 
     def _is_new_elsewhere(self, incident: IncidentState, series: AlertSeries) -> bool:
-        """A new problem of a service that an incident about another one holds."""
+        """Return whether it is a new problem of another service than the one that the incident is
+        about."""
         if not incident.in_progress or series.location.service == incident.service:
             return False
         return bool(self._new_failure(incident, series))
@@ -279,7 +280,7 @@ class Triage:
         return f"{incident.id} is over ({outcome}); suppressed until {until:%H:%M}"
 
     def _answer_unmuted(self, now: datetime) -> list[Event]:
-        """Alerts that are no longer muted and still fire."""
+        """Answer alerts that are no longer muted and still fire."""
         answers: list[Event] = []
         for fingerprint in list(self._state.muted):
             series = self._state.series[fingerprint]
@@ -294,7 +295,7 @@ class Triage:
         return answers
 
     def _answer_leftovers(self, now: datetime) -> list[Event]:
-        """Alerts of an ended incident that still fire."""
+        """Answer alerts of an ended incident that still fire."""
         answers: list[Event] = []
         for incident in list(self._state.incidents.values()):
             if (
@@ -315,7 +316,7 @@ class Triage:
         return answers
 
     def _answer_released(self, now: datetime) -> list[Event]:
-        """Alerts that still fire after they left an incident about another problem."""
+        """Answer alerts that still fire after they left an incident about another problem."""
         answers: list[Event] = []
         due = [name for name, (at, _) in self._state.released.items() if now >= at]
         found = (self._state.series.get(name) for name in due)
@@ -328,7 +329,8 @@ class Triage:
         return answers
 
     def _recoveries(self, now: datetime) -> list[Event]:
-        """Incidents whose problem has ended without a change, and not returned for a while."""
+        """Return a recovery for each incident whose problem ended without a change and did not
+        return for a while."""
         found: list[Event] = []
         for incident in self._state.incidents.values():
             worked_on = incident.recorded.status == "open" and not incident.question
@@ -383,7 +385,8 @@ class Triage:
         return not (series.firing or series.flapping)
 
     def _is_question(self, series: AlertSeries, alert: AlertRaised) -> bool:
-        """Not while anything else on that host fails: it may be the cause of that."""
+        """Return whether the alert is a question. It is not while anything else on that host fails:
+        that may be the cause."""
         if not alert_question(alert):
             return False
         return not any(
@@ -393,7 +396,7 @@ class Triage:
         )
 
     def _answer_waiting(self, now: datetime) -> list[Event]:
-        """Alerts that waited for others. When one is due all are, dependencies first."""
+        """Answer alerts that waited for others. When one is due all are, dependencies first."""
         waiting = [self._state.series[each] for each in self._state.waiting]
         delay = self._settings.group.delay
         if all(0 <= (now - each.since).total_seconds() < delay for each in waiting):

@@ -245,7 +245,7 @@ class LearnedChecks:
         )
 
     def mark(self, name: str) -> CheckMark:
-        """What people said about a check, by a command or by a setting."""
+        """Record what people said about a check, by a command or by a setting."""
         mark = self.state.mark(name)
         measure = name.rpartition("-")[2]
         if any(each == measure or fnmatchcase(name, each) for each in self._off):
