@@ -281,6 +281,18 @@ def test_a_new_outage_is_reported_within_seconds_however_many_notices_there_were
     assert "🚨 P1 INCIDENT DECLARED: trouble 99" in [notice.title for notice in told]
 
 
+def test_talk_and_webhooks_hold_back_nothing_about_incidents() -> None:
+    teller = Teller()
+    teller.hear(opened(1, "P1"))
+    later = BEGAN + timedelta(seconds=40)
+    for number in range(15):
+        kind = ("reply", "question", "result")[number % 3]
+        other = NotificationQueued(run="chat", at=later, notice=f"{number}", about=kind, title="")  # type: ignore[arg-type]
+        teller.hear(other)
+    teller.look(BEGAN + timedelta(seconds=61))
+    assert [notice.about for notice in teller.told] == ["declared", "update"]
+
+
 def test_one_notice_that_was_held_back_is_sent_as_it_is() -> None:
     teller = Teller(NoticeSettings(briefing="", most=1))
     teller.hear(opened(1), opened(2))

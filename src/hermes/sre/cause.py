@@ -65,8 +65,8 @@ class CauseResult(Value, kw_only=True, frozen=True):
             return f"the cause was proved by experiments on a copy: {self.mechanism}"
         if self.status == "ruled-out":
             return (
-                f"changes are ruled out by experiments on a copy ({many} since the last known good"
-                f" state): {self.why}"
+                f"experiments on copies found no change as the cause ({many} since the last known"
+                f" good state): {self.why}"
             )
         if self.status == "not-reproduced":
             return f"the fault could not be reproduced on a copy of the host: {self.why}"

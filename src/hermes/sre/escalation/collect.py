@@ -80,6 +80,7 @@ _STATE_NEED = (
     "`hermes state record --known-good` while the host is fine"
 )
 MAX_CLOCK_DIFFERENCE_S = 60.0
+PREVENTED_START = "would prevent its next start"
 
 
 async def collect_escalation(work: IncidentWork, incident: Incident) -> tuple[EscalationLine, ...]:
@@ -109,10 +110,12 @@ async def collect_escalation(work: IncidentWork, incident: Incident) -> tuple[Es
         )
     own = collector.calls | asked
     records = [e async for e in work.journal.read(run=run) if not own & {call_id_of(e.event)}]
+    tests = list(_configuration_lines(records))
+    broken = any(PREVENTED_START in each.text for each in tests)
     lines = [
-        *(collector.lines() if work.cluster is None else inspected),
+        *(collector.lines(broken=broken) if work.cluster is None else inspected),
         *measured,
-        *_configuration_lines(records),
+        *tests,
         *related_lines(records, work.details, collector.error_texts),
         *_experiment_lines(records),
         *_earlier_lines(await _earlier_incidents(work, incident)),
@@ -205,7 +208,8 @@ class _HostCollector:
         self._notes.append(f"the clock of this host is {words} the clock of the watch")
         return timedelta(seconds=ahead_s)
 
-    def lines(self) -> Iterator[EscalationLine]:
+    def lines(self, *, broken: bool = False) -> Iterator[EscalationLine]:
+        """`broken`: its configuration would prevent a start."""
         found, subject = self.found, self._subject
         if subject.service:
             yield from process_lines(found, subject)
@@ -218,7 +222,8 @@ class _HostCollector:
         yield from change_lines(found, subject.service, self._began_at)
         supervisors = HostSupervisors(found.listing.units, self._daemons, self._root_commands)
         changed = changed_files(found, subject.service, self._began_at)
-        for each in next_commands(found, subject, supervisors, errors, changed):
+        commands = next_commands(found, subject, supervisors, errors, changed, broken=broken)
+        for each in commands:
             yield EscalationLine(about="command", text=f"{each.command}  # {each.what}")
         for text in self._unchecked()[:MAX_UNCHECKED]:
             yield EscalationLine(about="unchecked", text=text)

@@ -18,6 +18,7 @@ from hermes.sre.triage.topology import alert_location
 MAX_LINES, MAX_LINE_CHARS, MAX_REASON_CHARS = 23, 100, 84
 """With its title a notification fills a screen of 24 lines."""
 _REFUSED_CHECK = re.compile(r"^(\S+) may not go on: not allowed: .*", re.DOTALL)
+_ON_COPIES = re.compile(r"\bon (?:a copy|copies)\b")
 FACT_LABELS = {
     "process": ("process", 4),
     "error": ("log", 4),
@@ -118,7 +119,11 @@ def _gap_lines(incident: Incident) -> Iterator[tuple[str, str]]:
             known.add(_why(text))
             yield "not checked or not known", text
     reason = _REFUSED_CHECK.sub(r"a rule refused what the playbook \1 wanted to run", reason)
-    yield "why escalated", visible_line(reason, MAX_REASON_CHARS)
+    why, _, tried = reason.partition("; ")
+    if not _ON_COPIES.search(tried):
+        why, tried = reason, ""
+    yield "why escalated", visible_line(why, MAX_REASON_CHARS)
+    yield "experiments", tried
 
 
 def _why(gap: str) -> str:

@@ -52,6 +52,9 @@ NOTIFICATION_KINDS = (
 HomeDirectoryEvent = JournalInterrupted | JournalResumed | ReserveReleased | ReserveRestored
 TOLD_JOBS = ("briefing", "review")
 """Built-in jobs whose results are sent to people."""
+CONVERSATION_KINDS = ("reply", "question", "result")
+"""Notifications that others queue: talk in chats, and events for webhooks. They have limits of
+their own, and must not hold back what is told about incidents."""
 OWN_CALL_TEXTS = {
     "play-": "checking playbooks",
     "assess-": "assessing the host",
@@ -128,7 +131,7 @@ class NotificationState:
 
     def mark_queued(self, notice: NotificationQueued) -> None:
         """It was queued, here or by another watch: not due any more."""
-        if notice.notice not in self.queued:
+        if notice.notice not in self.queued and notice.about not in CONVERSATION_KINDS:
             self.queued_at = [*self.queued_at[-99:], notice.at]
         self.queued |= {notice.notice, *notice.covers}
         self.joined_parts = {
