@@ -180,7 +180,7 @@ class SessionWorker:
         self._wake()
 
     async def wait_for_end(self) -> None:
-        """Until it is done, or only waits for a person: that turn cannot end by waiting."""
+        """Wait until the worker is done, or until its turn only waits for a person."""
         async with anyio.create_task_group() as group:
             group.start_soon(self._wait_for_people, group.cancel_scope)
             await self.done.wait()
@@ -203,7 +203,8 @@ class SessionWorker:
         self._changed = anyio.Event()
 
     async def work(self, after: "SessionWorker | None" = None) -> None:
-        """Until the session is idle or closed. `after` had the same run and gives it back first."""
+        """Take turns until the session is idle or closed. `after` is an earlier worker of the same
+        run, which has to release the run first."""
         if after is not None:
             await after.done.wait()
         try:
@@ -335,7 +336,7 @@ class SessionWorker:
 
     async def _take_turns(self, conversation: Conversation) -> None:
         if conversation.open:  # it was cut off
-            await self._run_turn(conversation.carry_on, self._turns.person)
+            await self._run_turn(conversation.finish_open_turn, self._turns.person)
             self._take_back_steering(conversation, self._turns.person)
         await self._queue_answers()
         while not self.closing:
@@ -350,7 +351,7 @@ class SessionWorker:
                 await self._take_turn(conversation, item)
 
     async def _wait_for_more(self) -> bool:
-        """False when the session is idle and nothing of it runs in the background."""
+        """Return False when the session is idle and nothing of it runs in the background."""
         changed = self._changed
         with anyio.move_on_after(self._context.idle_close_s):
             await changed.wait()

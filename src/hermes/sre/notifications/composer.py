@@ -237,7 +237,7 @@ def _incident_notification(
 
 
 def _incident_buttons(kind: NotificationKind, id: str) -> tuple[tuple[Button, ...], ...]:
-    """What people can do about it with one press, where a channel has buttons."""
+    """Return what people can do about it with one press, where a channel has buttons."""
     labels: dict[NotificationKind, tuple[tuple[PressVerb, str], ...]] = {
         "declared": (
             ("ack", "👀 Acknowledge"),

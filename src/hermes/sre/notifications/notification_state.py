@@ -243,7 +243,7 @@ class NotificationState:
 
 
 def activity_text(event: ToolRequested, playing: str) -> str:
-    """What a call is for, in words; scripts of Hermes are too long to be shown."""
+    """Return what a call is for, in words; scripts of Hermes are too long to be shown."""
     if playing and event.call.id.startswith("play-"):
         return f"the playbook {playing}"
     for prefix, words in OWN_CALL_TEXTS.items():

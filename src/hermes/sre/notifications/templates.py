@@ -135,7 +135,8 @@ def render_acknowledged(incident: Incident, person: str) -> NotificationText:
 
 
 def _began_text(incident: Incident, now: datetime) -> str:
-    """Whether it still fails is not said: its probes may be fine while it is verified."""
+    """Say when it began, and not whether it still fails: its probes may be fine while it is
+    verified."""
     passed_s = max(0.0, (now - incident.outage_began_at).total_seconds())
     return f"began {format_duration(passed_s)} ago"
 
@@ -234,7 +235,7 @@ def render_builtin_result(event: JobEnded) -> NotificationText:
 def render_home_event(
     event: JournalInterrupted | JournalResumed | ReserveReleased | ReserveRestored,
 ) -> NotificationText:
-    """What happened to the home directory of the watch, and what to do about it."""
+    """Say what happened to the home directory of the watch, and what to do about it."""
     match event:
         case JournalInterrupted():
             lines = [
