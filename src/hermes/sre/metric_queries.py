@@ -100,7 +100,7 @@ def metric_queries(tools: Collection[str]) -> tuple[MetricQuery, ...]:
 async def measure_systems(
     execute: ExecuteCall, tools: Collection[str], journal: Journal, run: str
 ) -> tuple[Sequence[EscalationLine], frozenset[str]]:
-    """What the queries find, with the events that show it, and the ids of their calls."""
+    """Return what the queries find, with the events that show it, and the ids of their calls."""
     queries = metric_queries(tools)
     found, left = list[tuple[MetricQuery, str, str]](), MAX_TOTAL_CHARS
     calls = [ToolCall(new_id("metric"), QUERY_TOOL, {"query": each.query}) for each in queries]

@@ -76,7 +76,7 @@ def escalation_lines(incident: Incident) -> list[str]:
 
 
 def _symptoms(incident: Incident) -> list[str] | None:
-    """What the assessment saw elsewhere; None where there is a diagnosis. Lines about the
+    """Return what the assessment saw elsewhere; None where there is a diagnosis. Lines about the
     service itself and log lines are among the facts."""
     found, service = incident.diagnosis, incident.details.service
     if found is None or found.confidence > SYMPTOM_CONFIDENCE or not found.escalation:
@@ -107,7 +107,7 @@ def _attempt_lines(incident: Incident) -> Iterator[tuple[str, str]]:
 
 
 def _gap_lines(incident: Incident) -> Iterator[tuple[str, str]]:
-    """Why it was escalated, what the checks say, and what the models excluded."""
+    """Return why it was escalated, what the checks say, and what the models excluded."""
     closed, found = incident.closed, incident.diagnosis
     yield "failing", ", ".join(sorted(incident.failing or ()))
     for text in found.ruled_out if found is not None else ():
@@ -127,7 +127,7 @@ def _gap_lines(incident: Incident) -> Iterator[tuple[str, str]]:
 
 
 def _why(gap: str) -> str:
-    """What follows the thing that was not checked: many gaps may have one reason."""
+    """Return what follows the thing that was not checked: many gaps may have one reason."""
     return (gap.partition(": ")[2] or gap)[:MAX_REASON_CHARS]
 
 
