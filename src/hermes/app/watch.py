@@ -60,6 +60,8 @@ ALREADY_WATCHING_TEXT = (
 )
 
 WatchOutput = Literal["terminal", "chats"]
+LISTEN_AGAIN_S = 60.0
+"""Seconds until a port that another program has is tried again."""
 ALL_OUTPUTS: tuple[WatchOutput, ...] = ("terminal", "chats")
 
 
@@ -414,7 +416,7 @@ async def _open_alert_sources(
         group.start_soon(events.run)
     if not listen:
         return ""
-    from hermes.web.alert_server import WatchStatus, serve_alerts
+    from hermes.web.alert_server import AlertListenError, WatchStatus, serve_alerts
 
     reader: JournalActivity | None = None
 
@@ -443,9 +445,23 @@ async def _open_alert_sources(
     token = loaded.secrets.get(web.token_variable) or ""
 
     async def serve(*, task_status: TaskStatus[str]) -> None:
-        await serve_alerts(
-            application.bus, web, token=token, watch=watched, api=api, task_status=task_status
-        )
+        """Without the port the watch goes on: a host that is not watched is worse."""
+        while True:
+            try:
+                await serve_alerts(
+                    application.bus,
+                    web,
+                    token=token,
+                    watch=watched,
+                    api=api,
+                    task_status=task_status,
+                )
+            except AlertListenError as error:
+                if task_status is not anyio.TASK_STATUS_IGNORED:
+                    write_warning(f"no alerts of other monitors are received: {error}")
+                    task_status.started("")
+                    task_status = anyio.TASK_STATUS_IGNORED
+            await anyio.sleep(LISTEN_AGAIN_S)
 
     return str(await group.start(serve))
 

@@ -131,6 +131,8 @@ class Incident(Value, kw_only=True, frozen=True):
     """Services and hosts whose alerts joined it after it was opened."""
     began_at: datetime | None = None
     """When the work on it began."""
+    reopened_at: datetime | None = None
+    """When it was last reopened."""
     acknowledged_by: str = ""
     """The last person who acknowledged it."""
     acknowledged_at: datetime | None = None
@@ -371,7 +373,7 @@ def _after_status_event(incident: Incident, event: object) -> Incident:
             again = replace(incident, status="open", closed=None, phase=None, failing=None)
             again = replace(again, verified=None, recovered=None, diagnosis=None, weak=frozenset())
             again = replace(again, assessed=None, declined=frozenset())
-            again = replace(again, acknowledged=False, changed=False)
+            again = replace(again, acknowledged=False, changed=False, reopened_at=event.at)
             again = replace(again, changes_before=len(incident.changes))
             again = replace(again, failed_before=incident.failing or incident.failed_before)
             again = replace(again, details=_details_after(incident.details, event))

@@ -21,7 +21,7 @@ from hermes.core.foreign_text import visible_line
 from hermes.core.incident import Incident
 from hermes.core.messages import Value
 from hermes.plumbing.units import format_duration, format_size, ordinal
-from hermes.sre.notifications.escalation_text import escalation_lines
+from hermes.sre.notifications.escalation_text import escalation_lines, reopened_text
 from hermes.sre.reports.experiments import tested_text
 from hermes.sre.reports.statements import cause_line, incident_times, outcome_text, resolver_of
 from hermes.sre.triage.topology import alert_location
@@ -55,7 +55,10 @@ def render_declared(incident: Incident, *, again: str = "", before: str = "") ->
         ("impact", incident.reason or "not measured yet"),
         ("service", details.service),
         ("host", alert_location(details.labels).host),
-        ("since", f"{details.since:%Y-%m-%d %H:%M:%S} UTC" if details.since else ""),
+        (
+            "first failed" if again else "since",
+            f"{details.since:%Y-%m-%d %H:%M:%S} UTC" if details.since else "",
+        ),
         ("seen before", f"this is the {ordinal(seen + 1)} time" if seen else ""),
         ("follow", f"hermes incident watch {details.incident}"),
     ]
@@ -89,7 +92,7 @@ def render_recovered(incident: Incident) -> NotificationText:
     assert event is not None  # only called for recovered incidents
     escalated = incident.closed is not None and incident.closed.outcome == "escalated"
     lines = [
-        ("duration", format_duration(incident.duration_s(event.at))),
+        ("duration", format_duration(incident.duration_s(event.at)) + reopened_text(incident)),
         ("outage began", f"{incident.outage_began_at:%Y-%m-%d %H:%M:%S} UTC"),
         ("recovered", f"{event.recovered_at:%Y-%m-%d %H:%M:%S} UTC"),
         ("how we know", event.how),
@@ -137,8 +140,9 @@ def render_acknowledged(incident: Incident, person: str) -> NotificationText:
 def _began_text(incident: Incident, now: datetime) -> str:
     """Say when it began, and not whether it still fails: its probes may be fine while it is
     verified."""
-    passed_s = max(0.0, (now - incident.outage_began_at).total_seconds())
-    return f"began {format_duration(passed_s)} ago"
+    began_at = incident.reopened_at or incident.outage_began_at
+    passed = format_duration(max(0.0, (now - began_at).total_seconds()))
+    return f"{'reopened' if incident.reopened_at else 'began'} {passed} ago"
 
 
 def render_updates(open_ones: Sequence[Incident], now: datetime) -> NotificationText:

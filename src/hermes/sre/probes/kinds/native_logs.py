@@ -119,11 +119,11 @@ def probe_answers(probe: Probe, before: str) -> NativeAnswer:
         del failures[page]
     keep = _failures_text(_LogPosition(found.st_ino, found.st_size, now), failures)
     if position is None:
-        bad = [page for page, each in failures.items() if each.count >= 2]
+        bad = [page for page, each in failures.items() if each.times >= 2]
     else:
         bad = [page for page, each in failures.items() if each.lasts]
     words = [
-        f"the last {failures[page].count} answers for {page[:80]} were bad: {failures[page].status}"
+        f"the last {failures[page].times} answers for {page[:80]} were bad: {failures[page].status}"
         for page in bad
     ]
     if position is None and not lines:
@@ -151,14 +151,14 @@ class _PageFailure(NamedTuple):
     """The bad answers of one page since its last good one."""
 
     status: str
-    count: int
+    times: int
     first_at: int
     last_at: int
 
     @property
     def lasts(self) -> bool:
         """One person who repeats a request that fails is no outage."""
-        return self.count >= MIN_BAD_ANSWERS and self.last_at - self.first_at >= MIN_FAILURE_S
+        return self.times >= MIN_BAD_ANSWERS and self.last_at - self.first_at >= MIN_FAILURE_S
 
 
 def _count_answers(lines: list[str], failures: dict[str, _PageFailure], now: int) -> int:
@@ -175,7 +175,7 @@ def _count_answers(lines: list[str], failures: dict[str, _PageFailure], now: int
             failures.pop(page, None)
         elif page in failures or len(failures) < MAX_FAILING_PAGES:
             known = failures.get(page, _PageFailure(status[1], 0, now, now))
-            failures[page] = _PageFailure(status[1], known.count + 1, known.first_at, now)
+            failures[page] = _PageFailure(status[1], known.times + 1, known.first_at, now)
     return count
 
 
