@@ -1,5 +1,6 @@
 """Bundled playbooks end to end on hosts without systemd: a real supervisord, a plain daemon."""
 
+import os
 import sys
 import time
 
@@ -38,9 +39,7 @@ stdout_logfile=/var/log/api.log
 STARTED = "until grep -qx sleep /proc/$!/comm; do sleep 0.05; done"
 
 
-async def play(
-    host: SupervisorHost, name: str, alert: str, *daemons: PlainDaemon
-) -> PlaybookRunResult:
+def runner_on(host: SupervisorHost, name: str, *daemons: PlainDaemon) -> PlaybookRunner:
     file = next(BUNDLED_SKILLS.glob(f"*/{name}/playbook.yaml"))
     playbook, problems = parse_playbook(file.read_text())
     assert playbook is not None, problems
@@ -54,7 +53,20 @@ async def play(
         return ()
 
     context = PlaybookContext(execute, publish, daemons=daemons)
-    return await PlaybookRunner(name, playbook, context).run(AlertFacts(title=alert, text=""))
+    return PlaybookRunner(name, playbook, context)
+
+
+async def play(
+    host: SupervisorHost, name: str, alert: str, *daemons: PlainDaemon
+) -> PlaybookRunResult:
+    return await runner_on(host, name, *daemons).run(AlertFacts(title=alert, text=""))
+
+
+async def matches(host: SupervisorHost, name: str, alert: str, *daemons: PlainDaemon) -> bool:
+    """Whether a playbook is for it; nothing is changed."""
+    facts = AlertFacts(title=alert, text="")
+    found = await runner_on(host, name, *daemons).check_signature(facts)
+    return found.early_outcome is None
 
 
 @needs_supervisord
@@ -98,6 +110,34 @@ async def test_a_plain_daemon_that_is_gone_is_started_as_it_was() -> None:
         result = await play(host, "ended", "nap is not running", daemon)
         assert (result.outcome, result.detail) == ("applied", "")
         assert host.run("pgrep -u nobody -f -x '/bin/sleep 98765'").strip()
+
+
+LOGGED = {
+    "a file from before its last start": ("error: cannot bind\n", 1_000, True),
+    "a line from before its last start": (
+        "2020-01-02 03:04:05 FATAL: cannot bind\n  and gave up\n",
+        2_000_000_000,
+        True,
+    ),
+    "a line since then": ("2033-05-19 03:04:05 FATAL: cannot bind\n", 2_000_000_000, False),
+    "a line without a time": ("FATAL: cannot bind\n", 2_000_000_000, False),
+}
+
+
+@pytest.mark.parametrize("what", LOGGED)
+async def test_only_what_a_service_said_since_its_last_start_tells_why_it_ended(what: str) -> None:
+    text, written_s, startable = LOGGED[what]
+    daemon = PlainDaemon(
+        name="nap",
+        command=("/bin/sleep", "98765"),
+        log="/var/log/nap.log",
+        first_seen_s=5,
+        started_s=1_600_000_000,
+    )
+    with SupervisorHost() as host:
+        host.path("/var/log/nap.log").write_text(text)
+        os.utime(host.path("/var/log/nap.log"), (written_s, written_s))
+        assert await matches(host, "ended", "nap is not running", daemon) is startable
 
 
 async def test_a_suspended_daemon_goes_on() -> None:

@@ -1,13 +1,17 @@
 """The commands that an escalation offers to people."""
 
+from datetime import UTC, datetime
+
 from hermes.core.incident import IncidentDetails
 from hermes.skills.supervisors.commands import HostSupervisors
 from hermes.skills.supervisors.units import HostUnit, UnitListing
+from hermes.sre.escalation.host_lines import digest, error_lines, named_lines
 from hermes.sre.escalation.host_scripts import (
     EscalationSubject,
     HostRows,
     ScriptOutput,
     escalation_subject,
+    named_scripts,
     parse_outputs,
 )
 from hermes.sre.escalation.next_commands import next_commands
@@ -47,3 +51,61 @@ def test_the_file_that_was_refused_comes_before_others_that_the_error_names() ->
         found, EscalationSubject(service="shop"), HostSupervisors([]), errors, ()
     )
     assert proposed[0].command == "ls -ld /srv/shop/config.dat"
+
+
+APACHE_ERROR = (
+    "[Wed Nov 18 18:20:27.664161 2026] [wsgi:error] [pid 1042:tid 1112] [remote 127.0.0.1:34564]"
+    " ERROR /basket OperationalError (2003, \"Can't connect to MySQL server on 'db.shop.lan'"
+    ' ([Errno -3] Temporary failure in name resolution)")'
+)
+
+
+def test_the_port_of_a_client_is_no_port_of_a_service() -> None:
+    text = f"80 lines a minute; {APACHE_ERROR}\nasked by the probe log-a (log /var/log/a.log)"
+    details = IncidentDetails(incident="i", run="i", title="t", service="apache2", text=text)
+    subject = escalation_subject(details)
+    assert subject.ports == ()
+    assert [name for name, _ in named_scripts(subject, [APACHE_ERROR])] == ["named"]
+    refused = "connect() to 127.0.0.1:9000 failed, client: 127.0.0.1:50312"
+    assert ("ports", "ports=9000") in list(named_scripts(subject, [refused]))
+
+
+def test_an_error_of_apache_is_shown_without_its_process_and_its_client() -> None:
+    (shown,) = digest([APACHE_ERROR])
+    assert shown.startswith("[Nov 18 18:20:27 2026] [wsgi:error] ERROR /basket Operational")
+
+
+def test_an_error_of_apache_before_the_outage_is_called_older() -> None:
+    log = "log=/var/log/apache2/error.log\t1795026327\n"
+    found = parse_outputs([ScriptOutput("logs", "l", f"{log}said={APACHE_ERROR}")], {"l": 1})
+    began = datetime(2026, 11, 18, 18, 24, 54, tzinfo=UTC)
+    (line,) = [each for each in error_lines(found, began) if "basket" in each.text]
+    assert (line.about, "before it failed" in line.text) == ("log", True)
+
+
+def test_a_name_that_cannot_be_resolved_leads_to_the_name_servers() -> None:
+    subject = EscalationSubject(service="apache2")
+    ((name, head),) = named_scripts(subject, [APACHE_ERROR])
+    assert "resolver=1" in head and "hosts=db.shop.lan" in head
+    text = "resolver=127.0.0.1\t1\nunresolved=db.shop.lan\n"
+    found = parse_outputs([ScriptOutput(name, name, text)], {name: 1})
+    unit = HostUnit(name="apache2", kind="sysvinit", state="active", pid=7)
+    proposed = next_commands(found, subject, HostSupervisors([unit]), [APACHE_ERROR])
+    commands = [each.command for each in proposed]
+    assert commands[:2] == ["cat /etc/resolv.conf", "getent hosts db.shop.lan"]
+    assert not any("restart" in each for each in commands)
+    (line,) = named_lines(found, APACHE_ERROR)
+    assert line.text == (
+        "db.shop.lan cannot be resolved; name servers of /etc/resolv.conf: 127.0.0.1,"
+        " where nothing listens at port 53"
+    )
+
+
+def test_no_start_is_proposed_while_its_configuration_test_fails() -> None:
+    unit = HostUnit(name="apache2", kind="sysvinit", state="inactive")
+    found = HostRows({}, {"processes": 1}, (), UnitListing(units=(unit,)))
+    for broken in (True, False):
+        subject = EscalationSubject(service="apache2", kind="http")
+        proposed = next_commands(found, subject, HostSupervisors([unit]), broken=broken)
+        commands = [each.command for each in proposed]
+        assert ("service apache2 start" in commands) is not broken

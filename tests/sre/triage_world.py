@@ -45,7 +45,7 @@ class World:
             self._read += 1
             self.triage.apply(recorded)
             if isinstance(recorded.event, AlertRaised):
-                self.write(*self.triage.hear(recorded, self.now))
+                self.write(*self.triage.handle_alert(recorded, self.now))
 
     def wait(self, seconds: float, step: float = 1.0) -> None:
         end = self.now + timedelta(seconds=seconds)

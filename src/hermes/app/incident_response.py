@@ -99,7 +99,7 @@ def _applied_playbook(records: Sequence[JournalRecord]) -> PlaybookStarted | Non
 
 
 def _is_reverted_change(records: Sequence[JournalRecord]) -> bool:
-    """Whether the fix was the revert of a cause that experiments proved."""
+    """Return whether the fix was the revert of a cause that experiments proved."""
     changes = [each.event for each in records if isinstance(each.event, ChangeBegan)]
     return bool(changes) and changes[-1].by == EXPERIMENT
 

@@ -109,7 +109,7 @@ def import_toolsets(
 
 
 def _command_risk(template: str) -> Risk:
-    """By what the policy reads in the command, with example values."""
+    """Return the risk that the policy reads in the command, with example values."""
     from hermes.policy.command_analysis import analyse_command
 
     command = re.sub(r"\{\{\s*\w+\s*\}\}", "example", template)

@@ -108,7 +108,7 @@ class RunningWatch:
             at_start=("health",),
         )
 
-    async def until_rebuilt(self) -> None:
+    async def wait_for_rebuild(self) -> None:
         """Return when the journal has to be opened again: leave the block, and enter another."""
         await _rebuild_event(self.application).wait()
 
@@ -123,7 +123,7 @@ class RunningWatch:
         """What responds to an incident, as far as it is known."""
         if self.reachability is None:
             return "no model: playbooks and checks only"
-        return f"playbooks, then {self.reachability.words}"
+        return f"playbooks, then {self.reachability.description}"
 
 
 @dataclass(frozen=True)
@@ -319,7 +319,8 @@ def _rebuild_event(application: Application) -> anyio.Event:
 
 
 async def _fill_playbooks(playbook_cache: PlaybookCache) -> None:
-    """Before the first alert; what cannot be read now is read when it is needed."""
+    """Read the playbooks before the first alert; what cannot be read now is read when it is
+    needed."""
     with suppress(StoreError):
         await playbook_cache.fill()
 
@@ -361,7 +362,7 @@ def _open_notifications(
         report=write_warning,
     )
     filters, channels = [accepts for _, accepts in sinks], dict[str, "ConfiguredChannel"]()
-    if "chats" in outputs and loaded.settings.channels.begun(loaded.secrets.get):
+    if "chats" in outputs and loaded.settings.channels.partly_configured(loaded.secrets.get):
         from hermes.app.channels import home_chat_filters, usable_channels
 
         channels = usable_channels(loaded, write_warning)
@@ -432,7 +433,7 @@ async def _open_alert_sources(
 
     watched = WatchStatus(
         open_incidents=watch.by_severity,
-        heartbeat=lambda: watch.alive_at,
+        heartbeat=lambda: watch.heartbeat_at,
         gauges=gauges,
         activity=activity,
         token_rights=token_rights,

@@ -271,7 +271,7 @@ def opened_incident(event: IncidentOpened, seq: int = 0) -> Incident:
 
 
 def _incident_of_run(found: dict[str, Incident], run: str) -> str:
-    """Only the incident of a drill has another id than its run."""
+    """Return the incident of a run. Only in a drill its id differs from that of the run."""
     if run in found:
         return run
     return next((key for key, each in found.items() if each.details.run == run), "")
@@ -413,7 +413,7 @@ async def read_incident(journal: Journal, run: str) -> Incident | None:
 
 
 async def read_hints(journal: Journal, run: str) -> tuple[IncidentHint, ...]:
-    """What people have said about the incident of this run so far, in order."""
+    """Return what people have said about the incident of this run so far, in order."""
     records = [each async for each in journal.read(run=run, kinds=("incident.hint",))]
     return tuple(each.event for each in records if isinstance(each.event, IncidentHint))
 

@@ -96,7 +96,8 @@ def granted_variables(opening: EnvironmentOpening) -> dict[str, str]:
 
 
 async def why_not(kind: str, opening: EnvironmentOpening) -> str | None:
-    """What is missing for a kind of environment; None when nothing is known to be missing."""
+    """Return what is missing for a kind of environment; None when nothing is known to be
+    missing."""
     opener = load_plugin("environments", kind, opening.home)
     check: Callable[[EnvironmentOpening], Awaitable[str | None]] | None
     check = getattr(sys.modules[opener.__module__], "why_not", None)
@@ -104,7 +105,8 @@ async def why_not(kind: str, opening: EnvironmentOpening) -> str | None:
 
 
 def expected_kernel_support(kind: str) -> KernelSupport:
-    """What a kind of environment can enforce, as far as that is known without opening one."""
+    """Return what a kind of environment can enforce, as far as that is known without opening
+    one."""
     with suppress(SettingsError):
         opener = load_plugin("environments", kind)
         check = getattr(sys.modules[opener.__module__], "expected_kernel_support", None)

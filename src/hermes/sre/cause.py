@@ -65,8 +65,8 @@ class CauseResult(Value, kw_only=True, frozen=True):
             return f"the cause was proved by experiments on a copy: {self.mechanism}"
         if self.status == "ruled-out":
             return (
-                f"changes are ruled out by experiments on a copy ({many} since the last known good"
-                f" state): {self.why}"
+                f"experiments on copies found no change as the cause ({many} since the last known"
+                f" good state): {self.why}"
             )
         if self.status == "not-reproduced":
             return f"the fault could not be reproduced on a copy of the host: {self.why}"
@@ -76,7 +76,8 @@ class CauseResult(Value, kw_only=True, frozen=True):
 
 
 def unfinished_text(ran: Sequence[ExperimentRan]) -> str:
-    """What experiments have shown although they were stopped before a proof; empty for nothing."""
+    """Return what experiments have shown although they were stopped before a proof; empty for
+    nothing."""
     reverted = [
         each.reverted
         for each in ran
@@ -136,8 +137,8 @@ class CauseFinder(Protocol):
     async def find(self, case: FailingCase) -> CauseResult: ...
 
     async def observe(self, case: FailingCase) -> Sequence[Probe]:
-        """Where no check observes the fault: checks that tell an unchanged copy from one in which
-        all changes are reverted. Raises `HermesError`."""
+        """Return checks that tell an unchanged copy from one in which all changes are reverted; for
+        a fault that no check observes. Raises `HermesError`."""
         ...
 
     async def list_services(self, case: FailingCase, failing: Sequence[str]) -> ServiceNames:

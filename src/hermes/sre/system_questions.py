@@ -45,7 +45,7 @@ class SystemQuestion(Value, frozen=True):
 
     @property
     def words(self) -> str:
-        """The question as people and models refer to it."""
+        """Return the question as people and models refer to it."""
         return str(self.arguments.get("query") or f"{self.tool} {self.arguments['connection']}")
 
 
@@ -116,7 +116,7 @@ METRIC_QUERIES = (
 
 
 def system_questions(tools: Collection[str], databases: Databases) -> tuple[SystemQuestion, ...]:
-    """The questions; none to a system that is not configured, so that its tool is missing."""
+    """Return the questions; none to a system that is not configured, so that its tool is missing."""
     problems = [
         SystemQuestion(
             "data",
@@ -145,7 +145,7 @@ async def measure_systems(
     run: str,
     databases: Databases | None = None,
 ) -> tuple[Sequence[EscalationLine], frozenset[str]]:
-    """What the answers show, with the events of the calls, and the ids of the calls."""
+    """Return what the answers show, with the events of the calls, and the ids of the calls."""
     questions = system_questions(tools, databases or {})
     found, left = list[tuple[SystemQuestion, str, str]](), MAX_TOTAL_CHARS
     calls = [ToolCall(new_id("metric"), each.tool, dict(each.arguments)) for each in questions]

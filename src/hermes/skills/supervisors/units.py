@@ -65,6 +65,8 @@ class PlainDaemon(Value, kw_only=True, frozen=True):
     """What its process shows in place of its command line; empty when it shows that."""
     first_seen_s: int = 0
     """Seconds since 1970."""
+    started_s: int = 0
+    """When its process was started that ran last; 0 when that is not known."""
 
     @property
     def command_line(self) -> str:
@@ -91,6 +93,8 @@ class HostUnit(Value, kw_only=True, frozen=True):
     restarts: int = 0
     since: str = ""
     """When it was started for the first time, as `date -d` reads it."""
+    started: str = ""
+    """When it was started last, also if it has ended since, as `date -d` reads it."""
     exit: str = ""
     """How it last ended, in the words of its supervisor."""
     ended_at: str = ""
@@ -132,7 +136,8 @@ def _plain_name(name: str) -> str:
 
 def shell_functions(units: Sequence[HostUnit], command: str) -> str:
     """The functions that a command calls, of rows, unit_state, restarts, main_pid, definition,
-    definition_file, unit_log, said (also its files in /var/log) and first_start."""
+    definition_file, unit_log, said (also its files in /var/log), log_files, first_start and
+    last_start."""
     if not units:
         return drop_unused_functions(_read_script("functions_systemd"), command)
     kinds = dict.fromkeys(each.kind for each in units)
@@ -177,7 +182,8 @@ def _facts(unit: HostUnit) -> Iterable[tuple[str, str]]:
     yield "state", unit.state
     yield "pid", str(unit.pid)
     yield "restarts", str(unit.restarts)
-    for key, value in (("since", unit.since), ("file", unit.file), ("exit", unit.exit)):
+    times = (("since", unit.since), ("started", unit.started))
+    for key, value in (*times, ("file", unit.file), ("exit", unit.exit)):
         if value:
             yield key, value
     for line in unit.definition:
@@ -283,7 +289,7 @@ def _with_fact(unit: HostUnit, key: str, value: str) -> HostUnit:
         return unit
     if key == "ended":
         return replace(unit, ended_at=value)
-    plain = key in ("kind", "state", "since", "exit", "place", "file")
+    plain = key in ("kind", "state", "since", "started", "exit", "place", "file")
     return replace(unit, **{key: value}) if plain else unit
 
 
@@ -306,13 +312,15 @@ def _one_supervisor_each(units: Sequence[HostUnit], notes: list[str]) -> UnitLis
 
 
 def describe_daemons(daemons: Sequence[PlainDaemon]) -> str:
-    """For the shell, a line each: name, time, user, folder, log, pid file, settings, command."""
+    """For the shell, a line each: name, times of the first sight and the last start, user, folder,
+    log, pid file, settings, command."""
     return "\n".join(
         "\t".join(
             re.sub(r"[\t\n]", " ", field) or "-"
             for field in (
                 each.name,
                 str(each.first_seen_s),
+                str(each.started_s),
                 each.user,
                 each.folder,
                 each.log,

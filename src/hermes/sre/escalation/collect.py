@@ -80,6 +80,7 @@ _STATE_NEED = (
     "`hermes state record --known-good` while the host is fine"
 )
 MAX_CLOCK_DIFFERENCE_S = 60.0
+PREVENTED_START = "would prevent its next start"
 
 
 async def collect_escalation(work: IncidentWork, incident: Incident) -> tuple[EscalationLine, ...]:
@@ -109,10 +110,12 @@ async def collect_escalation(work: IncidentWork, incident: Incident) -> tuple[Es
         )
     own = collector.calls | asked
     records = [e async for e in work.journal.read(run=run) if not own & {call_id_of(e.event)}]
+    tests = list(_configuration_lines(records))
+    broken = any(PREVENTED_START in each.text for each in tests)
     lines = [
-        *(collector.lines() if work.cluster is None else inspected),
+        *(collector.lines(broken=broken) if work.cluster is None else inspected),
         *measured,
-        *_configuration_lines(records),
+        *tests,
         *related_lines(records, work.details, collector.error_texts),
         *_experiment_lines(records),
         *_earlier_lines(await _earlier_incidents(work, incident)),
@@ -196,7 +199,7 @@ class _HostCollector:
         self.found = replace(found, listing=listing, answered={**found.answered, "units": seen})
 
     def _clock_difference(self) -> timedelta:
-        """How far the clock of the host is ahead; zero where it is about the same."""
+        """Return how far the clock of the host is ahead; zero where it is about the same."""
         now = self.found.first("now")[0]
         ahead_s = float(now) - datetime.now(UTC).timestamp() if now.isdigit() else 0.0
         if abs(ahead_s) < MAX_CLOCK_DIFFERENCE_S:
@@ -205,7 +208,8 @@ class _HostCollector:
         self._notes.append(f"the clock of this host is {words} the clock of the watch")
         return timedelta(seconds=ahead_s)
 
-    def lines(self) -> Iterator[EscalationLine]:
+    def lines(self, *, broken: bool = False) -> Iterator[EscalationLine]:
+        """`broken`: its configuration would prevent a start."""
         found, subject = self.found, self._subject
         if subject.service:
             yield from process_lines(found, subject)
@@ -218,7 +222,8 @@ class _HostCollector:
         yield from change_lines(found, subject.service, self._began_at)
         supervisors = HostSupervisors(found.listing.units, self._daemons, self._root_commands)
         changed = changed_files(found, subject.service, self._began_at)
-        for each in next_commands(found, subject, supervisors, errors, changed):
+        commands = next_commands(found, subject, supervisors, errors, changed, broken=broken)
+        for each in commands:
             yield EscalationLine(about="command", text=f"{each.command}  # {each.what}")
         for text in self._unchecked()[:MAX_UNCHECKED]:
             yield EscalationLine(about="unchecked", text=text)
@@ -337,7 +342,7 @@ def _earlier_lines(earlier: Sequence[Incident]) -> Iterator[EscalationLine]:
 def _needs(
     found: HostRows, records: Sequence[JournalRecord], context: IncidentContext
 ) -> Iterator[EscalationLine]:
-    """What Hermes would need to do it itself."""
+    """Return what Hermes would need to do it itself."""
     refused = list_refused_actions(records)
     checks = [each for each in refused if each.rule in (UNATTENDED_RULE, READ_ONLY_RULE)]
     for each in [each for each in refused if each not in checks][:MAX_REFUSED]:

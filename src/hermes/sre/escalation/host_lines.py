@@ -54,7 +54,9 @@ _STRONG_WORD = re.compile(
 )
 _LINE_TIME = re.compile(
     r"(?:(?P<iso>\d{4}[-/]\d\d[-/]\d\d[T ]\d\d:\d\d:\d\d)"
-    r"|(?P<words>\d{1,2} [A-Z][a-z]{2} \d{4} \d\d:\d\d:\d\d))(?:[.,]\d+)?(?P<utc> ?(?:UTC|Z)\b)?"
+    r"|(?P<words>\d{1,2} [A-Z][a-z]{2} \d{4} \d\d:\d\d:\d\d)"
+    r"|\[[A-Z][a-z]{2} (?P<month>[A-Z][a-z]{2} [ \d]?\d) (?P<clock>\d\d:\d\d:\d\d)(?:\.\d+)?"
+    r" (?P<year>\d{4})\])(?:[.,]\d+)?(?P<utc> ?(?:UTC|Z)\b)?"
 )
 _CLIENT_GONE = re.compile(r"broken ?pipe|exception occurred during processing", re.IGNORECASE)
 _ZERO_COUNT = re.compile(
@@ -64,8 +66,10 @@ _ZERO_COUNT = re.compile(
 _WARNING = re.compile(r"\bWARN(?:ING)?\b")
 _REQUEST_DETAILS = re.compile(
     r', (?:client|server|host|referrer|request): (?:"[^"]*"|[^,"]*)|\d+#\d+: (?:\*\d+ )?'
+    r"|\[(?:remote|client) [^\]]*\] ?|\[pid \d+(?::tid \d+)?\] ?"
+    r"|(?<=^\[)[A-Z][a-z]{2} (?=[A-Z][a-z]{2} )|(?<=:\d\d)\.\d{6}(?= \d{4}\])"
 )
-"""What nginx adds to each error; its cause and its upstream stay."""
+"""What nginx and Apache add to each error; its cause and its upstream stay."""
 _KILLED = re.compile(r"\[ *([\d.]+)\].*Killed process (\d+) \(([^)]+)\)")
 
 
@@ -219,8 +223,11 @@ def _line_time(text: str, zone_s: int) -> float | None:
     found = _LINE_TIME.search(text[:80])
     if found is None:
         return None
-    words = found["iso"].replace("/", "-").replace("T", " ") if found["iso"] else found["words"]
-    form = "%Y-%m-%d %H:%M:%S" if found["iso"] else "%d %b %Y %H:%M:%S"
+    words, form = found["words"], "%d %b %Y %H:%M:%S"
+    if found["iso"]:
+        words, form = found["iso"].replace("/", "-").replace("T", " "), "%Y-%m-%d %H:%M:%S"
+    elif found["month"]:  # Apache
+        words, form = f"{found['month']} {found['year']} {found['clock']}", "%b %d %Y %H:%M:%S"
     try:
         at = datetime.strptime(words, form).replace(tzinfo=UTC).timestamp()
     except ValueError:
@@ -321,6 +328,12 @@ def named_lines(found: HostRows, errors: str) -> Iterator[EscalationLine]:
             yield line("file", text, row)
         for row in found.of("path"):
             yield line("file", f"{row[0]}: {row[1]}, owner {row[2]}, mode {row[3]}", row)
+    for row in found.of("resolver"):
+        servers = row[0].replace(" ", ", ") or "none"
+        nobody = ", where nothing listens at port 53" if row[1] else ""
+        names = ", ".join(each[0] for each in found.of("unresolved"))
+        text = f"{names} cannot be resolved" if names else "a name could not be resolved"
+        yield line("file", f"{text}; name servers of /etc/resolv.conf: {servers}{nobody}", row)
     for row in found.of("readonly"):
         yield line("file", f"{row[0]} is mounted read-only", row)
     for row in found.of("pid"):

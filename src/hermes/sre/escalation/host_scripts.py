@@ -33,6 +33,11 @@ FACT_CALL = "fact"
 _SERVICE_NAME = re.compile(r"[A-Za-z0-9][\w@.:-]{0,63}")
 _PROBE = re.compile(r"^asked by the probe (\S+) \((\w+) ?(.*)\)$", re.MULTILINE)
 _PORT = re.compile(r"(?:\d\.\d+|localhost|\]|//[\w.-]+):(\d{2,5})\b")
+_CLIENT = re.compile(
+    r"\[(?:remote|client) [^\]]*\]"
+    r"|\b(?:client|peer|connection from|connect from|from client)[ =:]+[\[\w.:\]]+"
+)
+"""The address of a client, whose port is no port of a service."""
 _PATH = re.compile(r"/[\w./@+-]+")
 _NAMED_PORT = re.compile(rf"{_PORT.pattern}|\bport (\d{{2,5}})\b")
 _QUOTED_PATH = re.compile(r"(?<![\w.:/])/(?:[\w.@+-]+/)*[\w.@+-]+")
@@ -40,6 +45,15 @@ _NAMED_PID = re.compile(r"\bpid[ =:]*(\d{2,7})\b", re.IGNORECASE)
 _RIVAL_WORDS = re.compile(r"\b(?:another|already|held|locked|running)\b", re.IGNORECASE)
 _OTHER_PATHS = ("/root/", "/home/", "/usr/lib", "/lib", "/proc/")
 """Homes, and the files of a program that a traceback names."""
+_UNRESOLVED_WORDS = re.compile(
+    r"name resolution|name or service not known|not resolve|no such host|host not found"
+    r"|ENOTFOUND|EAI_AGAIN|NXDOMAIN|translate host name",
+    re.IGNORECASE,
+)
+_HOST_NAME = re.compile(
+    r"(?:\b(?:host|name|upstream|lookup|on|ENOTFOUND|EAI_AGAIN):? )"
+    r"['\"]?([A-Za-z][\w-]*(?:\.[\w-]+)*[A-Za-z0-9])(?=['\"\s:,(]|$)"
+)
 _READ_ONLY_WORDS = re.compile(r"read-only", re.IGNORECASE)
 _LOG_TITLE_BEGIN = "a minute of "
 _LOG_TITLE = re.compile(rf"{_LOG_TITLE_BEGIN}/[\w./@+-]+")
@@ -94,7 +108,10 @@ def escalation_subject(details: IncidentDetails) -> EscalationSubject:
     text = details.facts.combined_text
     probe = _PROBE.search(details.text)
     kind, what = (probe[2], probe[3]) if probe else (details.labels.get("kind", ""), "")
-    found = [*([what] if kind == "port" else []), *_PORT.findall(f"{what}\n{text}")]
+    found = [
+        *([what] if kind == "port" else []),
+        *_PORT.findall(f"{what}\n{_CLIENT.sub('', text)}"),
+    ]
     ports = (int(each.rpartition(":")[2]) for each in found if each.rpartition(":")[2].isdigit())
     at = _PATH.match(what) or _LOG_TITLE.search(details.title)
     path = at[0].removeprefix(_LOG_TITLE_BEGIN) if at else ""
@@ -113,7 +130,7 @@ def escalation_subject(details: IncidentDetails) -> EscalationSubject:
 def named_scripts(subject: EscalationSubject, errors: Sequence[str]) -> Iterator[tuple[str, str]]:
     """Scripts about the ports of the alert, and the ports, paths and pids that error lines name."""
     text = "\n".join(errors)
-    numbers = (int(first or second) for first, second in _NAMED_PORT.findall(text))
+    numbers = (int(first or second) for first, second in _NAMED_PORT.findall(_CLIENT.sub("", text)))
     named = [port for port in numbers if 0 < port < 65_536]
     ports = tuple(dict.fromkeys((*subject.ports, *named)))[:MAX_PORTS]
     if ports:
@@ -123,10 +140,13 @@ def named_scripts(subject: EscalationSubject, errors: Sequence[str]) -> Iterator
     rivals = "\n".join(each for each in errors if _RIVAL_WORDS.search(each))
     pids = list(dict.fromkeys(_NAMED_PID.findall(rivals)))[:MAX_PATHS]
     mounts = int(_READ_ONLY_WORDS.search(text) is not None)
-    if paths or pids or mounts:
+    unresolved = "\n".join(each for each in errors if _UNRESOLVED_WORDS.search(each))
+    hosts = [e for e in dict.fromkeys(_HOST_NAME.findall(unresolved)) if "." in e][:MAX_PATHS]
+    if paths or pids or mounts or unresolved:
         yield (
             "named",
-            f"paths={quote(' '.join(paths))} pids={quote(' '.join(pids))} mounts={mounts}",
+            f"paths={quote(' '.join(paths))} pids={quote(' '.join(pids))} mounts={mounts}"
+            f" resolver={int(bool(unresolved))} hosts={quote(' '.join(hosts))}",
         )
 
 

@@ -40,6 +40,8 @@ _SESSION_WORDS = re.compile(r"connection slots|too many clients|statement timeou
 
 
 _SECRET_WORDS = "passw|secret|token|key"
+_OBSTACLES = ("firewall", "absent", "readonly", "resolver")
+"""Facts after which a restart changes nothing."""
 
 
 class NextCommand(Value, frozen=True):
@@ -53,9 +55,11 @@ def next_commands(
     supervisors: HostSupervisors,
     errors: Sequence[str] = (),
     changed: Sequence[str] = (),
+    *,
+    broken: bool = False,
 ) -> list[NextCommand]:
     """At most three. Only the last one may change something. `changed`: files that were written
-    shortly before."""
+    shortly before; `broken`: its configuration would prevent a start."""
     unit = next(iter(found.listing.find(subject.service)), None) if subject.service else None
     text = "\n".join(errors)
     held = foreign_holders(found, subject) or hidden_holders(found, subject, text)
@@ -78,7 +82,7 @@ def next_commands(
         test = NextCommand(f"{CONFIG_TESTS[program]}{named}", "checks its configuration")
         looks.insert(0, test)
     distinct = list({each.command: each for each in looks}.values())
-    helps = helps and not subject.config  # the configuration would prevent the start
+    helps = helps and not (broken or subject.config)
     last = next(_changing_commands(found, unit if helps else None, supervisors), None)
     return [*distinct[: MAX_COMMANDS - (last is not None)], *([last] if last else [])]
 
@@ -186,6 +190,7 @@ def _certificate_commands(found: HostRows, subject: EscalationSubject) -> Iterat
 def _named_commands(found: HostRows, errors: str) -> Iterator[NextCommand]:
     """About what the error lines name: files, pids, mounts, the sessions of a database."""
     owner = OWNER_WORDS.search(errors) is not None
+    yield from _resolver_commands(found)
     for row in found.of("closed") if owner else ():
         yield NextCommand(f"namei -l {quote(row[3])}", "shows owner and mode of each folder")
     for row in found.of("absent"):
@@ -205,6 +210,13 @@ def _named_commands(found: HostRows, errors: str) -> Iterator[NextCommand]:
             yield settings_command(row[0], "shows the settings that the error names")
         elif owner:
             yield NextCommand(f"ls -ld {quote(row[0])}", "shows owner and mode")
+
+
+def _resolver_commands(found: HostRows) -> Iterator[NextCommand]:
+    if found.of("resolver"):
+        yield NextCommand("cat /etc/resolv.conf", "shows the name servers")
+    for row in found.of("unresolved")[:1]:
+        yield NextCommand(f"getent hosts {quote(row[0])}", "resolves the name as programs do")
 
 
 def settings_command(path: str, what: str) -> NextCommand:
@@ -228,12 +240,12 @@ def _log_commands(
 def _changing_commands(
     found: HostRows, unit: HostUnit | None, supervisors: HostSupervisors
 ) -> Iterator[NextCommand]:
-    """None where a restart cannot help: what keeps it from running is still there."""
+    """Return None where a restart cannot help: what keeps it from running is still there."""
     stopped = [row for row in found.of("process") if row[2] == "T"]
     if stopped:
         pids = " ".join(row[0] for row in stopped[:6])
         yield NextCommand(f"kill -CONT {pids}", "lets the stopped process run on")
-    if unit is None or any(map(found.of, ("firewall", "absent", "readonly"))):
+    if unit is None or any(map(found.of, _OBSTACLES)):
         return
     runs = bool(found.of("process")) or unit.state == "active"
     if command := _render(supervisors, "restart" if runs else "start", unit):

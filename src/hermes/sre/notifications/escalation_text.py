@@ -18,6 +18,7 @@ from hermes.sre.triage.topology import alert_location
 MAX_LINES, MAX_LINE_CHARS, MAX_REASON_CHARS = 23, 100, 84
 """With its title a notification fills a screen of 24 lines."""
 _REFUSED_CHECK = re.compile(r"^(\S+) may not go on: not allowed: .*", re.DOTALL)
+_ON_COPIES = re.compile(r"\bon (?:a copy|copies)\b")
 FACT_LABELS = {
     "process": ("process", 4),
     "error": ("log", 4),
@@ -76,7 +77,7 @@ def escalation_lines(incident: Incident) -> list[str]:
 
 
 def _symptoms(incident: Incident) -> list[str] | None:
-    """What the assessment saw elsewhere; None where there is a diagnosis. Lines about the
+    """Return what the assessment saw elsewhere; None where there is a diagnosis. Lines about the
     service itself and log lines are among the facts."""
     found, service = incident.diagnosis, incident.details.service
     if found is None or found.confidence > SYMPTOM_CONFIDENCE or not found.escalation:
@@ -107,7 +108,7 @@ def _attempt_lines(incident: Incident) -> Iterator[tuple[str, str]]:
 
 
 def _gap_lines(incident: Incident) -> Iterator[tuple[str, str]]:
-    """Why it was escalated, what the checks say, and what the models excluded."""
+    """Return why it was escalated, what the checks say, and what the models excluded."""
     closed, found = incident.closed, incident.diagnosis
     yield "failing", ", ".join(sorted(incident.failing or ()))
     for text in found.ruled_out if found is not None else ():
@@ -119,11 +120,15 @@ def _gap_lines(incident: Incident) -> Iterator[tuple[str, str]]:
             known.add(_why(text))
             yield "not checked or not known", text
     reason = _REFUSED_CHECK.sub(r"a rule refused what the playbook \1 wanted to run", reason)
-    yield "why escalated", visible_line(reason, MAX_REASON_CHARS)
+    why, _, tried = reason.partition("; ")
+    if not _ON_COPIES.search(tried):
+        why, tried = reason, ""
+    yield "why escalated", visible_line(why, MAX_REASON_CHARS)
+    yield "experiments", tried
 
 
 def _why(gap: str) -> str:
-    """What follows the thing that was not checked: many gaps may have one reason."""
+    """Return what follows the thing that was not checked: many gaps may have one reason."""
     return (gap.partition(": ")[2] or gap)[:MAX_REASON_CHARS]
 
 

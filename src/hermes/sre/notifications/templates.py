@@ -27,7 +27,7 @@ from hermes.sre.reports.statements import cause_line, incident_times, outcome_te
 from hermes.sre.triage.topology import alert_location
 
 MAX_TITLE_CHARS, MAX_LINE_CHARS, MAX_TEXT_CHARS = 120, 300, 4_000
-MAX_TITLED_PARTS, NAMES_PER_LINE = 10, 8
+MAX_TITLED_PARTS, NAMES_PER_LINE, MAX_PERSON_CHARS = 10, 8, 60
 """Parts that are listed with their titles; names on each line for the others."""
 MAX_COMBINED, MAX_COMBINED_TITLE_CHARS, MAX_NAMED_IN_TITLE = 60, 60, 3
 """Notifications that a combined one lists, and the characters of each title."""
@@ -127,8 +127,16 @@ def render_update(incident: Incident, doing: str, waiting: int, now: datetime) -
     return NotificationText(_title(title, incident.details.title), _lines(lines))
 
 
+def render_acknowledged(incident: Incident, person: str) -> NotificationText:
+    """For the others: somebody takes care of it."""
+    by = visible_line(person, MAX_PERSON_CHARS)
+    title = f"👀 {incident.severity} ACKNOWLEDGED by {by}"
+    return NotificationText(_title(title, incident.details.title), "")
+
+
 def _began_text(incident: Incident, now: datetime) -> str:
-    """Whether it still fails is not said: its probes may be fine while it is verified."""
+    """Say when it began, and not whether it still fails: its probes may be fine while it is
+    verified."""
     passed_s = max(0.0, (now - incident.outage_began_at).total_seconds())
     return f"began {format_duration(passed_s)} ago"
 
@@ -227,7 +235,7 @@ def render_builtin_result(event: JobEnded) -> NotificationText:
 def render_home_event(
     event: JournalInterrupted | JournalResumed | ReserveReleased | ReserveRestored,
 ) -> NotificationText:
-    """What happened to the home directory of the watch, and what to do about it."""
+    """Say what happened to the home directory of the watch, and what to do about it."""
     match event:
         case JournalInterrupted():
             lines = [

@@ -281,12 +281,12 @@ def _unit_probes(scan: HostScan) -> Iterator[Probe]:
             what=unit.name,
             service=unit.service,
             status="ended-well" if unit.is_oneshot else "",
-            labels=state_label(unit.well),
+            labels=state_label(unit.is_healthy),
         )
 
 
 def _is_expected(unit: ServiceUnit) -> bool:
-    """Whether a unit is enabled, runs, or has failed."""
+    """Return whether a unit is enabled, runs, or has failed."""
     if unit.is_oneshot and unit.active == "inactive" and unit.result in ("success", ""):
         return False
     return unit.active in ("failed", "activating", "active") or unit.is_enabled
@@ -452,7 +452,7 @@ def _journal_probes(scan: HostScan) -> Iterator[Probe]:
 
 
 def _lacking_parts(scan: HostScan) -> str:
-    """What the host lacks, and what is used instead, in one line."""
+    """Return what the host lacks, and what is used instead, in one line."""
     parts = []
     if "systemctl" not in scan.programs:
         managers = Counter(

@@ -102,7 +102,7 @@ def forecast_disk(samples: DiskSamples) -> DiskForecast | None:
 
 
 def _shrinks_throughout(samples: DiskSamples) -> bool:
-    """Whether the space shrinks in each third of the time."""
+    """Return whether the space shrinks in each third of the time."""
     third = len(samples) // 3
     edges = (samples[0], samples[third], samples[2 * third], samples[-1])
     return all(before[1] > after[1] for before, after in pairwise(edges))
@@ -147,7 +147,7 @@ def save_history(home: Path, history: dict[str, ProbeHistory]) -> None:
 
 @contextmanager
 def lock_watch(home: Path) -> Iterator[bool]:
-    """True when no other watch uses this home. The lock ends with the process.
+    """Return True when no other watch uses this home. The lock ends with the process.
 
     Also true when the home cannot be written: two watches are better than none.
     """
@@ -209,7 +209,7 @@ SILENCE_KINDS = ("log", "answers")
 
 
 def is_about_service(probe: Probe, service: str) -> bool:
-    """Whether a log belongs to a service: by its label, or by its path."""
+    """Return whether a log belongs to a service: by its label, or by its path."""
     return bool(service) and (
         probe.service == service or (not probe.service and service in probe.what)
     )
@@ -281,7 +281,7 @@ def _state_by_exit_code(probe: Probe, result: ProbeResult) -> tuple[ProbeState, 
 def _unusual_reason(
     probe: Probe, value: float, values: Sequence[float], settings: ProbeSettings
 ) -> str:
-    """Why a value within its limit is a failure; empty when it is not."""
+    """Return why a value within its limit is a failure; empty when it is not."""
     if probe.kind == "unit":
         grown = value - min(values[-_RESTART_LOOKBACK:], default=value)
         return f"restarted {grown:g} times within a few runs" if grown >= _MIN_RESTARTS else ""

@@ -46,6 +46,7 @@ FORGET_UNSEEN_S = 86_400.0
 NEW_DAEMON_S = 3_600.0
 """A daemon that appeared after the first scan of its host may be an experiment of a person: Hermes
 starts it again only when it ran for so long."""
+SAME_START_S = 5
 _REMEMBERED_KINDS = ("port", "http", "unit", "postgres", "redis", "mysql", "command")
 
 
@@ -65,6 +66,7 @@ class RunningService(Value, kw_only=True, frozen=True):
     """All of it looks like the work of a person or of another program."""
     daemon: PlainDaemon | None = None
     """How it was started, when it has no supervisor."""
+    age_s: int = 0
 
 
 class KnownService(Value, kw_only=True, frozen=True):
@@ -156,9 +158,21 @@ def _updated_service(
         program=running.program or (before.program if before is not None else ""),
         executable=running.executable or (before.executable if before is not None else ""),
         unit=running.unit,
-        daemon=running.daemon and replace(running.daemon, first_seen_s=int(first.timestamp())),
+        daemon=running.daemon
+        and replace(
+            running.daemon,
+            first_seen_s=int(first.timestamp()),
+            started_s=_daemon_start_s(before, running, now),
+        ),
         probes=_remembered_probes(before, running, probes),
     )
+
+
+def _daemon_start_s(before: KnownService | None, running: RunningService, now: datetime) -> int:
+    """Ages are whole seconds, so a start that differs little is the one known before."""
+    start = int(now.timestamp()) - running.age_s
+    known = before.daemon.started_s if before is not None and before.daemon is not None else 0
+    return known if abs(start - known) <= SAME_START_S else start
 
 
 def _remembered_probes(
@@ -190,7 +204,7 @@ def _remembered_probes(
 
 
 def _is_lasting(probe: Probe) -> bool:
-    """Whether the probe stays valid: single pages may be removed."""
+    """Return whether the probe stays valid: single pages may be removed."""
     if probe.kind != "http":
         return True
     path = probe.what.partition("//")[2].partition("/")[2]
@@ -278,7 +292,7 @@ def find_running_services(scan: HostScan, criteria: ServiceCriteria) -> Iterator
     for each in scan.listeners:
         if each.service:
             found.setdefault(each.service, []).append(each)
-    units = {unit.service: unit for unit in scan.units if unit.is_enabled and unit.well}
+    units = {unit.service: unit for unit in scan.units if unit.is_enabled and unit.is_healthy}
     for name, listeners in found.items():
         reasons = [_reason_of_listener(listener, scan, criteria) for listener in listeners]
         without = {each.port for each, why in zip(listeners, reasons, strict=True) if not why} - {
@@ -296,6 +310,7 @@ def find_running_services(scan: HostScan, criteria: ServiceCriteria) -> Iterator
             provisional_ports=tuple(sorted(without)),
             temporary=all(_is_temporary_listener(each, scan, criteria) for each in listeners),
             daemon=_plain_daemon(name, main, scan),
+            age_s=main.age_s if main is not None else 0,
         )
     for name, program in _without_port(scan).items():
         executable = program.process.executable if program.process is not None else ""
@@ -306,6 +321,7 @@ def find_running_services(scan: HostScan, criteria: ServiceCriteria) -> Iterator
             why=f"named in {scan.pid_files[process.pid]}",
             executable=process.executable,
             daemon=_plain_daemon(name, process, scan),
+            age_s=process.age_s,
         )
     for name, unit in units.items():
         if name not in found and not unit.is_oneshot:
@@ -323,7 +339,8 @@ def _plain_daemon(name: str, main: HostProcess | None, scan: HostScan) -> PlainD
 
 
 def _is_worker(process: HostProcess, scan: HostScan) -> bool:
-    """Whether it shares the port of its parent, which started it, such as a worker of nginx."""
+    """Return whether it shares the port of its parent, which started it, such as a worker of
+    nginx."""
     parent = scan.started.get(process.parent)
     own = scan.started[process.pid]
     return parent is not None and bool(own.title and parent.title)
@@ -417,7 +434,8 @@ def _process_probe(name: str, test: str, words: str, runs: bool) -> Probe:
 
 
 def _reason_of_listener(listener: Listener, scan: HostScan, criteria: ServiceCriteria) -> str:
-    """Why the service is meant to stay. A process that is not visible belongs to another user."""
+    """Return why the service is meant to stay. A process that is not visible belongs to another
+    user."""
     if listener.unit:
         return "a unit of the service manager"
     process, port = listener.process, listener.port

@@ -42,12 +42,12 @@ def started_text(event: ExperimentsStarted) -> str:
 
 
 def experiment_phase(event: ExperimentRan) -> str:
-    """What the experiment is for, in one or two words."""
+    """Return what the experiment is for, in one or two words."""
     return _PURPOSES.get(event.purpose, event.purpose)
 
 
 def experiment_subject(event: ExperimentRan) -> str:
-    """What was done to the copy."""
+    """Return what was done to the copy."""
     count = event.reverted_count or len(event.reverted)
     return {
         "reproduce": "an unchanged copy of the host",
@@ -78,7 +78,9 @@ def ended_text(event: ExperimentsEnded) -> str:
         took = f" in {event.experiments} experiments, {format_duration(event.seconds)}"
         return f"cause proved{took}: {_names(event.causes)}{by}"
     if event.status == "ruled-out":
-        return f"changes are ruled out ({event.suspects} since the known good state){why}"
+        # Not "ruled out": a copy that never passes may not be able to run the service.
+        many = f"{event.suspects} change{'' if event.suspects == 1 else 's'}"
+        return f"no change was found as the cause ({many} since the known good state){why}"
     if event.status == "not-reproduced":
         return f"the fault could not be reproduced on a copy of the host{why}"
     if event.experiments:
@@ -94,7 +96,7 @@ def proved_on_copies(records: Sequence[JournalRecord]) -> str:
 
 
 def describe_test(event: FixTested) -> str:
-    """How a fix did on a copy, for people who decide about it."""
+    """Return how a fix did on a copy, for people who decide about it."""
     checks = _names(event.checks)
     detail = f": {visible_line(event.detail, MAX_DETAIL_CHARS)}" if event.detail else ""
     if event.outcome == "recovered":
@@ -119,18 +121,6 @@ def tested_lines(records: Sequence[JournalRecord]) -> list[str]:
     return [
         f"- {escape_text(tested_text(each), 400)}" for each in events_of_type(records, FixTested)
     ]
-
-
-def excluded_by_experiments(records: Sequence[JournalRecord]) -> tuple[str, ...]:
-    """What experiments excluded, with the numbers of their events."""
-    numbers = [each.seq for each in records if isinstance(each.event, ExperimentRan)]
-    where = f" (events {', '.join(map(str, numbers[:8]))})" if numbers else ""
-    return tuple(
-        f"{ended_text(each.event)}{where}"
-        for each in records
-        if isinstance(each.event, ExperimentsEnded)
-        and each.event.status in ("ruled-out", "not-reproduced")
-    )
 
 
 def kept_text(event: IncidentStateKept) -> str:

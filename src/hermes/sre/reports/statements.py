@@ -21,7 +21,6 @@ from hermes.core.protocols import JournalRecord
 from hermes.core.tool_calls import fold_finished_calls
 from hermes.sre.cause import EXPERIMENT
 from hermes.sre.reports.actions import ANSWER_TOOLS, events_of_type
-from hermes.sre.reports.experiments import excluded_by_experiments
 from hermes.sre.triage.alert_series import incident_signature, opened_signature
 
 RECURRENCE_PERIOD = timedelta(days=14)
@@ -263,8 +262,6 @@ def find_excluded_causes(
                 shown[text] = f"{text} ({where})"
             else:
                 claimed.append(text)
-    for text in excluded_by_experiments(records):
-        shown[text] = text
     claimed += list(incident.diagnosis.ruled_out) if incident.diagnosis is not None else []
     return ExcludedCauses(
         shown=tuple(shown.values()),

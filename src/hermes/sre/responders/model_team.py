@@ -296,7 +296,7 @@ def _changes_window_min(details: IncidentDetails, settings: CrewSettings) -> flo
 
 
 async def _check_objection(command: str, execute: ExecuteCall) -> str:
-    """Why a proposed check is useless; empty when it only reads and fails now."""
+    """Return why a proposed check is useless; empty when it only reads and fails now."""
     if not is_read_only(command):
         return "it does more than read"
     check = PlaybookCheck(name=new_id("proposed"), command=command)

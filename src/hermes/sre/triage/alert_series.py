@@ -146,7 +146,7 @@ class AlertSeries:
             alert_location(labels),
             alarm_name(labels, alert.title, alert.check),
         )
-        if self.silent:
+        if self.is_unresponsive:
             self.silent_at = silent_at or alert.at
 
     def add_unanswered(self, number: int, at: datetime) -> None:
@@ -174,7 +174,7 @@ class AlertSeries:
         return True
 
     def steady(self, now: datetime, flap: FlapSettings) -> bool:
-        """Whether it has fired without a break for so long that it is an outage."""
+        """Return whether it has fired without a break for so long that it is an outage."""
         return self.firing and now - self.turned_at >= timedelta(seconds=flap.steady)
 
     @property
@@ -182,12 +182,12 @@ class AlertSeries:
         return alert_problem(self.alert, self.alarm) if self.alert is not None else self.alarm
 
     @property
-    def warns(self) -> bool:
+    def is_warning(self) -> bool:
         """It is a warning without an impact yet."""
         return self.alert is not None and alert_impact(self.alert).effect == "warning"
 
     @property
-    def silent(self) -> bool:
+    def is_unresponsive(self) -> bool:
         """Its service gives no answer at all."""
         return self.alert is not None and bool(self.location.service) and is_silent(self.alert)
 

@@ -101,18 +101,19 @@ def alert_problem(alert: AlertRaised, alarm: str) -> str:
 
 
 def alert_question(alert: AlertRaised) -> str:
-    """What a probe of Hermes asks people; labels of other monitors do not count."""
+    """Return what a probe of Hermes asks people; labels of other monitors do not count."""
     return dict(alert.labels).get(QUESTION_LABEL, "") if alert.source == "probe" else ""
 
 
 def is_silent(alert: AlertRaised) -> bool:
-    """Whether a service gives a probe no answer at all, which is worse than a wrong answer."""
+    """Return whether a service gives a probe no answer at all, which is worse than a wrong
+    answer."""
     answered = dict(alert.labels).get("kind") in ANSWERED_KINDS
     return answered and _SILENT.search(alert.title) is not None
 
 
 def is_early_warning(alert: AlertRaised | None) -> bool:
-    """Whether a probe warns before an outage; a service without an answer is an outage."""
+    """Return whether a probe warns before an outage; a service without an answer is an outage."""
     if alert is None or is_silent(alert):
         return False
     return dict(alert.labels).get("kind") in EARLY_WARNING_KINDS

@@ -21,3 +21,17 @@ born() { sed 's/.*) //' /proc/"$1"/stat | awk -v now="$(date +%s.%N)" -v hz="$(g
 edited_confs() { first_start "$1" | { read -r first && confs "$1" | xargs -r -d '\n' stat -c '%.Y %n' | awk -v s="$first" '$1 >= s {sub(/^[^ ]+ /, ""); print}'; }; }
 # Whether a file was changed after that first start.
 edited() { first_start "$1" | { read -r first && stat -c %.Y "$2" | awk -v s="$first" '{exit !($1 >= s)}'; }; }
+# What a unit said since its last start, as far as files or lines tell their time. A time without a zone is taken as local and as UTC.
+said_lately() {
+  start=$(last_start "$1"); [ -n "$start" ] || { said "$1"; return; }
+  files=$(log_files "$1"); [ -z "$files" ] || [ -n "$(printf '%s\n' "$files" | xargs -r -d '\n' stat -c %Y 2>/dev/null | awk -v s="$start" '$1 >= s')" ] || return 0
+  said "$1" | awk -v now="$(date +%Y%m%d)235959" -v from="$({ date -d "@$start" +%Y%m%d%H%M%S; date -u -d "@$start" +%Y%m%d%H%M%S; } | sort | head -n 1)" '
+    function month(name) { return sprintf("%02d", (index("JanFebMarAprMayJunJulAugSepOctNovDec", name) + 2) / 3) }
+    BEGIN { d = "[0-9][0-9]"; clock = d ":" d ":" d; name = "(Jan|Feb|Mar|Apr|May|Jun|Jul|Aug|Sep|Oct|Nov|Dec)" }
+    { head = substr($0, 1, 48); at = ""
+      if (match(head, d d "[-/]" d "[-/]" d "[ T]" clock)) at = substr(head, RSTART, RLENGTH)
+      else if (match(head, d " " name " " d d " " clock)) { at = substr(head, RSTART, RLENGTH); at = substr(at, 8, 4) month(substr(at, 4, 3)) substr(at, 1, 2) substr(at, 13) }
+      else if (match(head, "^" name " [ 0-3][0-9] " clock)) { at = substr(head, 1, 15); sub(/ /, "0", at); at = month(substr(at, 1, 3)) substr(at, 5, 2) substr(at, 8); gsub(/[^0-9]/, "", at); year = substr(now, 1, 4); at = (year at "" <= now "") ? year at : (year - 1) at }
+      if (at != "") { gsub(/[^0-9]/, "", at); old = (at "" < from "" && substr($0, RSTART + RLENGTH, 12) !~ "[-+]" d ":?" d) } }
+    !old'
+}

@@ -2,7 +2,7 @@ known() { printf '%s\n' {{remembered}}; }
 all=$(head -c 400 /proc/[0-9]*/cmdline 2>/dev/null | tr '\0' ' ' | awk '/^==> \/proc\/[0-9]+\/cmdline <==$/{split($2,w,"/"); p=w[3]; next} p!="" && NF{sub(/ +$/,""); print p, $0; p=""}')
 # A daemon without a supervisor has failed when it is gone, unless its log reports a requested shutdown.
 told='shutdown request|user requested shutdown|sigterm|sigquit|signal (3|15)[^0-9]|terminated by|shutting down|exiting on signal'
-known | while IFS="$T" read -r n at user dir log file conf line; do
+known | while IFS="$T" read -r n at start user dir log file conf line; do
   [ -n "$n" ] || continue
   pid=; [ -f "$file" ] && pid=$(head -n 1 "$file" | tr -cd 0-9)
   [ -n "$pid" ] && [ -d /proc/"$pid" ] || pid=$(printf '%s\n' "$all" | awk -v l="$line" 'BEGIN{l=substr(l,1,380)} {p=$1; sub(/^[0-9]+ /,""); if(substr($0,1,380)==l){print p; exit}}')
@@ -23,6 +23,7 @@ known | while IFS="$T" read -r n at user dir log file conf line; do
     done
   fi
   printf "unit=$unit\t%s\t%s\n" kind "$kind" state "$state" pid "${pid:-0}" restarts 0 since "@$at" file "$([ "$kind" = sysvinit ] && echo /etc/init.d/"$unit")" define "ExecStart=$line" define "User=$user" define "WorkingDirectory=$dir"
+  [ "$start" = 0 ] || printf "unit=$unit\tstarted\t@%s\n" "$start"
   for l in $logs; do printf "unit=$unit\tlog\t%s\n" "$l"; done
   [ -f /etc/default/"$unit" ] && printf "unit=$unit\tdefine\tEnvironmentFile=%s\n" /etc/default/"$unit"
   named_files "$unit" "$line"

@@ -12,3 +12,5 @@ definition_file() { fact "$1" file; }
 unit_log() { LOG; }
 said() { SAID; }
 first_start() { d=$(fact "$1" since); [ -n "$d" ] && date -d "$d" +%s; }
+last_start() { d=$(fact "$1" started); [ -n "$d" ] && date -d "$d" +%s; }
+log_files() { fact "$1" log; }

@@ -6,7 +6,7 @@ case "$place" in ''|*/supervisord.conf) [ -n "$state" ] || { echo "note=supervis
 [ -n "$state" ] || { echo "note=the programs of supervisord are not known: its log cannot be read; ask supervisorctl -c $place status"; return; }
 { tail -n 800 "$log" 2>/dev/null | sed 's/^/log /'; printf '%s\n' "$state"; } | awk -v place="$place" '
   $1=="log" { at=$2 " " $3; sub(/,.*/,"",at)
-    if(match($0,/ spawned: \047[^\047]+\047/)){n=substr($0,RSTART+11,RLENGTH-12); if(!(n in first)) first[n]=at}
+    if(match($0,/ spawned: \047[^\047]+\047/)){n=substr($0,RSTART+11,RLENGTH-12); last[n]=at; if(!(n in first)) first[n]=at}
     if(match($0,/ exited: [^ ]+ \(/)){split(substr($0,RSTART,RLENGTH),w," "); count[w[2]]++; bad[w[2]]=!index($0,"; expected)"); code[w[2]]=$0; sub(/.*\(/,"",code[w[2]]); sub(/\).*/,"",code[w[2]]); end[w[2]]=at}
     if(match($0,/ stopped: [^ ]+ \(/)){split(substr($0,RSTART,RLENGTH),w," "); count[w[2]]=0; end[w[2]]=at; code[w[2]]=$0; sub(/.*\(/,"stopped on request, ",code[w[2]]); sub(/\).*/,"",code[w[2]])}
     if(/supervisord started/) split("",count); next }
@@ -14,7 +14,7 @@ case "$place" in ''|*/supervisord.conf) [ -n "$state" ] || { echo "note=supervis
     a=($2=="RUNNING")?"active":($2=="STARTING"||$2=="BACKOFF")?"activating":($2=="FATAL"||$2=="UNKNOWN"||($2=="EXITED"&&bad[n]))?"failed":($2=="STOPPING")?"deactivating":"inactive"
     u="unit=" $1 "\t"; print u "kind\tsupervisord"; print u "state\t" a; print u "pid\t" pid; print u "restarts\t" count[n]+0
     if($2=="STOPPED" && $3=="Not") code[n]="not started"
-    if(first[n]) print u "since\t" first[n]; if(code[n]) print u "exit\t" code[n]; if(end[n]) print u "ended\t" end[n]; if(place) print u "place\t" place }'
+    if(first[n]) print u "since\t" first[n]; if(last[n]) print u "started\t" last[n]; if(code[n]) print u "exit\t" code[n]; if(end[n]) print u "ended\t" end[n]; if(place) print u "place\t" place }'
 for f in "$file" $include; do [ -f "$f" ] && { echo "; in $f"; head -c 100000 < "$f"; echo; }; done | awk '
   $1==";"&&$2=="in"{file=$3; n=""; next}
   substr($0,1,1)=="["{n=""; if(match($0,"^[[]program:[^]]+[]]")){n=substr($0,10,RLENGTH-10); print "unit=" n "\tfile\t" file} next}

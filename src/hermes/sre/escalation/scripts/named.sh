@@ -13,4 +13,10 @@ for i in $pids; do
   if [ -d /proc/"$i" ]; then echo "pid=$i$T${cmd:0:120}"; else echo "pid=$i"; fi
 done
 [ "$mounts" = 1 ] && awk '$4 ~ /^ro(,|$)/ && $2 !~ /^\/(proc|sys|dev|run)(\/|$)/ && $3 != "squashfs" { print "readonly=" $2 }' /proc/mounts | head -n 4
+if [ "$resolver" = 1 ]; then
+  servers=$(awk '$1 == "nameserver" { printf "%s%s", s, $2; s = " " }' /etc/resolv.conf 2>/dev/null)
+  local=; case " $servers " in *" 127."*|*" ::1 "*) awk '$2 ~ /:0035$/ { found = 1 } END { exit !found }' /proc/net/udp /proc/net/udp6 2>/dev/null || local=1 ;; esac
+  echo "resolver=$servers$T$local"
+  for h in $hosts; do timeout 3 getent hosts "$h" >/dev/null 2>&1 || echo "unresolved=$h"; done
+fi
 exit 0
