@@ -116,7 +116,7 @@ METRIC_QUERIES = (
 
 
 def system_questions(tools: Collection[str], databases: Databases) -> tuple[SystemQuestion, ...]:
-    """Return the questions; none to a system that is not configured, so that its tool is missing."""
+    """Return the questions, none to a system whose tool is missing: it is not configured."""
     problems = [
         SystemQuestion(
             "data",
