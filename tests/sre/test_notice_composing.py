@@ -431,7 +431,7 @@ def test_the_recovery_of_an_escalated_incident_is_reported_with_the_length_of_th
     teller.hear(recovered)
     last = teller.told[-1]
     assert last.about == "resolved" and last.title == "✅ RECOVERED: disk of web-1 is full"
-    for part in ("duration: 3 h 0 min", "resolved by probe disk", "escalated to people"):
+    for part in ("duration: 3 h 0 min", "MTTR: 3 h", "by probe disk", "escalated to people"):
         assert part in last.text
     count = len(teller.told)
     teller.look(recovered.at + timedelta(seconds=70))

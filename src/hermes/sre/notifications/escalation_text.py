@@ -29,6 +29,7 @@ FACT_LABELS = {
     "port": ("port", 3),
     "disk": ("disk", 5),
     "consumer": ("uses most", 4),
+    "database": ("database", 4),
     "metric": ("measured", 4),
     "cluster": ("cluster", 4),
     "change": ("changed", 2),

@@ -91,10 +91,13 @@ def render_recovered(incident: Incident) -> NotificationText:
     event, details = incident.recovered, incident.details
     assert event is not None  # only called for recovered incidents
     escalated = incident.closed is not None and incident.closed.outcome == "escalated"
+    repair = incident_times(incident).repair
     lines = [
         ("duration", format_duration(incident.duration_s(event.at)) + reopened_text(incident)),
         ("outage began", f"{incident.outage_began_at:%Y-%m-%d %H:%M:%S} UTC"),
         ("recovered", f"{event.recovered_at:%Y-%m-%d %H:%M:%S} UTC"),
+        cause_line(incident),
+        ("MTTR", format_duration(repair) if repair is not None else ""),
         ("how we know", event.how),
         ("before", "it was escalated to people" if escalated else ""),
         ("service", details.service),
