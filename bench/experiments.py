@@ -120,7 +120,7 @@ async def play(name: str, seed: int, rules: RuleSet, opener: BoxOpener, *, state
                 ) as episode,
                 open_bare_run(episode, rules) as stage,
             ):
-                host = ExperimentHost.through(stage.environment, store)
+                host = ExperimentHost.from_environment(stage.environment, store)
                 finder = ExperimentFinder(host, redact=Redactor({}).clean)
                 with anyio.fail_after(RUN_TIMEOUT_S):
                     await run_playbooks((), episode, stage, SETTINGS, finder)

@@ -75,7 +75,7 @@ async def play(
                 open_bare_run(episode, rules) as stage,
             ):
                 redact = Redactor({}).clean
-                host = ExperimentHost.through(stage.environment, store)
+                host = ExperimentHost.from_environment(stage.environment, store)
                 finder = ExperimentFinder(host, redact=redact)
                 tester = CopyFixTester(stage.environment, store, redact=redact)
                 began = time.monotonic()

@@ -28,7 +28,7 @@ async def test_a_resumable_turn_that_is_cancelled_is_finished_by_the_next_proces
         group.cancel_scope.cancel()
     assert not home.events("turn.ended")
     again = await Conversation.resume(home.dependencies, talk.run)
-    assert await again.carry_on() == "done after all"
+    assert await again.finish_open_turn() == "done after all"
     assert home.done == ["hang"]
 
 

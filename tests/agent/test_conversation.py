@@ -247,7 +247,7 @@ async def test_after_a_bug_the_same_conversation_can_be_carried_on() -> None:
     with pytest.raises(ZeroDivisionError):
         await talk.say("go")
     assert talk.open
-    assert await talk.carry_on() == "fine"
+    assert await talk.finish_open_turn() == "fine"
     assert home.done == ["change a"]
 
 
@@ -256,6 +256,6 @@ async def test_speaking_after_a_failure_of_the_model_keeps_the_sequence_valid() 
     talk = await Conversation.begin(home.dependencies)
     with pytest.raises(ModelError):
         await talk.say("go")
-    assert await talk.carry_on() is None
+    assert await talk.finish_open_turn() is None
     assert await talk.say("hello?") == "back"
     check_valid(talk.messages)

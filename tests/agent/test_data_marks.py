@@ -29,10 +29,10 @@ class Ear:
     def decide(self, action: Action) -> Decision:
         return Decision(verdict=self.verdict, rule="ear")
 
-    def heard(self, run: str, text: str, trusted: bool, call: ToolCall | None = None) -> None:
+    def record_text(self, run: str, text: str, trusted: bool, call: ToolCall | None = None) -> None:
         self.told.append((run, text, trusted))
 
-    def recalled(self, action: Action) -> None:
+    def record_earlier_action(self, action: Action) -> None:
         self.done.append(action.call.name)
 
 

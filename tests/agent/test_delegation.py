@@ -285,7 +285,7 @@ async def test_after_a_crash_anywhere_the_same_subagents_go_on_and_change_nothin
         home = make_setup(Crew(parent, changes), journal=await after_crash(past))
         talk = await Conversation.resume(home.dependencies, "r")
         with anyio.fail_after(120):
-            await talk.carry_on()
+            await talk.finish_open_turn()
         check_valid(talk.messages)
         started = [
             (e.run, e.call_id)

@@ -41,7 +41,7 @@ async def test_a_killed_run_goes_on_by_itself_and_repeats_no_command(tmp_path: P
         assert await find_interrupted_runs(dependencies.bus.journal) == ["victim"]
         talk = await Conversation.resume(dependencies, "victim")
         check_valid(talk.messages)
-        assert await talk.carry_on() == "it had been started, so I looked first"
+        assert await talk.finish_open_turn() == "it had been started, so I looked first"
         results = [m.result for m in talk.messages if m.result]
         assert [r.status for r in results] == ["ok", "error"]
         assert "not known whether it took effect" in results[1].content

@@ -52,7 +52,7 @@ async def cut_everywhere(script: Sequence[Message]) -> None:
         home = make_setup(ByPosition(script), journal=await after_crash(past))
         talk = await Conversation.resume(home.dependencies, "r")
         check_valid(talk.messages)
-        answer = await talk.carry_on()
+        answer = await talk.finish_open_turn()
         check_valid(talk.messages)
         asked = any(isinstance(e, MessageAdded) and e.message.role == "user" for e in past)
         finished = isinstance(past[-1], TurnEnded)
@@ -144,7 +144,7 @@ async def test_a_started_change_without_a_result_is_told_and_not_run_again() -> 
     ]
     home = make_setup(ByPosition(script), journal=await after_crash(past))
     talk = await Conversation.resume(home.dependencies, "r")
-    assert await talk.carry_on() == "checked"
+    assert await talk.finish_open_turn() == "checked"
     assert home.done == ["look b"]
     lost, read = [m.result for m in talk.messages if m.result]
     assert lost.status == "error"
@@ -166,7 +166,7 @@ async def test_a_reading_tool_that_had_changed_something_through_another_is_not_
         ToolStarted(run="r", call_id="inner", risk=Risk.CHANGE),
     ]
     home = make_setup(ByPosition(script), journal=await after_crash(past))
-    assert await (await Conversation.resume(home.dependencies, "r")).carry_on() == "ok"
+    assert await (await Conversation.resume(home.dependencies, "r")).finish_open_turn() == "ok"
     assert home.done == []
 
 
@@ -194,7 +194,7 @@ async def test_steps_taken_before_a_crash_count_towards_the_limit() -> None:
     past = whole.journal.events[: len(whole.journal.events) // 2]
     home = make_setup(ByPosition(script), journal=await after_crash(past))
     again = await Conversation.resume(home.dependencies, "r")
-    await again.carry_on()
+    await again.finish_open_turn()
     assert sum(m.role == "assistant" for m in again.messages) <= 61
 
 
@@ -235,6 +235,6 @@ async def test_a_full_disk_stops_the_turn_and_what_was_written_goes_on_later() -
     journal.full = False
     again = await Conversation.resume(home.dependencies, talk.run)
     assert again.open
-    assert await again.carry_on() == "cleaned up"
+    assert await again.finish_open_turn() == "cleaned up"
     first = next(m.result for m in again.messages if m.result)
     assert "not known whether it took effect" in first.content

@@ -59,7 +59,7 @@ async def test_a_turn_that_goes_on_after_a_crash_is_still_that_of_who_asked() ->
     later = make_setup([says("seen")])
     await later.journal.append(*home.journal.events[:cut])
     again = await Conversation.resume(replace(later.dependencies, by="carol"), talk.run)
-    await again.carry_on()
+    await again.finish_open_turn()
     assert actors(later) == ["bob"]
 
 

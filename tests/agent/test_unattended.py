@@ -34,7 +34,9 @@ async def test_an_open_run_goes_on_by_itself_and_is_then_closed() -> None:
     journal = await after_crash(whole.journal.events[:6])
     home = make_setup(ByPosition(SCRIPT), journal=journal)
     for run in await find_interrupted_runs(journal):
-        assert await (await Conversation.resume(home.dependencies, run)).carry_on() == "done"
+        assert (
+            await (await Conversation.resume(home.dependencies, run)).finish_open_turn() == "done"
+        )
     assert home.done == ["change a"]
     assert await find_interrupted_runs(journal) == []
 

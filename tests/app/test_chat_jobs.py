@@ -46,10 +46,10 @@ async def call(
             artifacts=dependencies.artifacts,
             actor="alice",
         )
-        application.policy.keep("run-1")
-        application.policy.heard("run-1", said, True)
+        application.policy.remember("run-1")
+        application.policy.record_text("run-1", said, True)
         if read:
-            application.policy.heard("run-1", read, False)
+            application.policy.record_text("run-1", read, False)
         result = await executor.execute(ToolCall("c1", "cronjob", dict(arguments)), context)
         table = await read_jobs(loaded, application.journal)
         return result, asked, {each.name for each in table.jobs.values() if each.by == "alice"}

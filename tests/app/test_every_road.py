@@ -323,4 +323,4 @@ async def test_code_and_subagents_take_the_same_road(home: Path) -> None:
 
 def test_arguments_that_do_not_fit_are_said_to() -> None:
     with pytest.raises(ToolError):
-        tools_of()["terminal"].fit({"comand": "ls"})  # type: ignore[attr-defined]
+        tools_of()["terminal"].validate({"comand": "ls"})  # type: ignore[attr-defined]

@@ -47,7 +47,7 @@ async def broken_host(
         open_episode(scenario, spec, states=states) as episode,
         open_bare_run(episode, sandbox_rules()) as stage,
     ):
-        host = ExperimentHost.through(stage.environment, store)
+        host = ExperimentHost.from_environment(stage.environment, store)
         yield episode, stage, ExperimentFinder(host, redact=Redactor({}).clean)
 
 

@@ -48,7 +48,7 @@ async def test_the_edited_line_is_reverted_and_the_supervisor_restarts(
         open_episode(scenario, spec, states=store, supervisor=kind) as episode,
         open_bare_run(episode, sandbox_rules()) as stage,
     ):
-        host = ExperimentHost.through(stage.environment, store, episode.memory.daemons)
+        host = ExperimentHost.from_environment(stage.environment, store, episode.memory.daemons)
         finder = ExperimentFinder(host, redact=Redactor({}).clean)
         ending = await run_playbooks((), episode, stage, SETTINGS, finder)
         events = [each.event async for each in stage.bus.journal.read(run=stage.run)]

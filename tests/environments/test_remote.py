@@ -33,16 +33,18 @@ class Here:
         self.prefix = list(prefix)
         self.reached = 0
 
-    async def reach(self) -> None:
+    async def connect(self) -> None:
         self.reached += 1
 
     def words(self, argv: Sequence[str], *, terminal: bool = False) -> Sequence[str]:
         return [*self.prefix, BASH, *argv[1:]]
 
-    async def broken(self, code: int, complaint: str, *, begun: bool) -> EnvironmentFailed | None:
+    async def find_failure(
+        self, code: int, complaint: str, *, begun: bool
+    ) -> EnvironmentFailed | None:
         return EnvironmentFailed(f"gone: {complaint}") if begun else None
 
-    def elsewhere(self, place: str) -> None:
+    def reopen(self, place: str) -> None:
         return None
 
     async def close(self, *, spare: bool) -> None:

@@ -145,7 +145,7 @@ async def test_of_sixty_servers_none_changes_anything_and_none_gets_a_secret(
         conversation = await application.begin(task="look")
         dependencies, policy = application.agent_dependencies, application.policy
         built_in = set(application.tooling.catalogue.tools)
-        policy.heard(conversation.run, LOG_TEXT, False, None)
+        policy.record_text(conversation.run, LOG_TEXT, False, None)
         context = ToolContext(
             run=conversation.run,
             environment=dependencies.environment,

@@ -17,9 +17,9 @@ from hermes.policy.taint.tracker import TaintTracker
 def told(*texts: str, said: str = "") -> TaintTracker:
     """A run `r` that read these texts, after a person said something."""
     taint = TaintTracker()
-    taint.heard("r", said, trusted=True)
+    taint.record_text("r", said, trusted=True)
     for text in texts:
-        taint.heard("r", text, trusted=False)
+        taint.record_text("r", text, trusted=False)
     return taint
 
 
@@ -44,7 +44,7 @@ def tainted(
     action = Action(call=call, risk=Risk.CHANGE, run=run, isolated=isolated, **known)
     deed = reader.read(action, ActionContext(cwd="/srv/app"))
     if started:
-        taint.started(action, deed)
+        taint.record_start(action, deed)
     return taint.find_tainted_words(action, deed)
 
 
@@ -56,12 +56,12 @@ def repairs(kind: str, *, isolated: bool) -> tuple[int, int]:
         session = json.loads(line)
         calls = [] if session["advice"] else session["calls"]
         deaf, policy = gate(set=kind), gate(set=kind)
-        policy.heard("run-1", session["said"], trusted=True)
+        policy.record_text("run-1", session["said"], trusted=True)
         for text in session["texts"]:
-            policy.heard("run-1", text, trusted=False)
+            policy.record_text("run-1", text, trusted=False)
         for call in calls:
             action = placed(call["name"], Risk.CHANGE, call["arguments"], isolated=isolated)
             asked += deaf.decide(action).verdict == "allow" != policy.decide(action).verdict
-            policy.started(action)
+            policy.record_start(action)
         changes += len(calls)
     return changes, asked

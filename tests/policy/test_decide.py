@@ -25,7 +25,7 @@ def test_deciding_changes_nothing() -> None:
     policy = gate(limited, set="")
     action = call("terminal", command="touch x")
     assert {policy.decide(action).verdict for _ in range(5)} == {"allow"}
-    policy.started(action)
+    policy.record_start(action)
     assert policy.decide(action).verdict == "ask"
 
 
@@ -37,7 +37,7 @@ def test_a_rate_is_counted_when_it_starts_and_runs_out() -> None:
     policy = gate(text, set="", rates=RateCounter(lambda: now[0]))
     action = call("terminal", command="touch x")
     for _ in range(2):
-        policy.started(action)
+        policy.record_start(action)
     assert policy.decide(action).verdict == "ask"
     now[0] = 61
     assert policy.decide(action).verdict == "allow"
@@ -49,7 +49,7 @@ def test_an_allowed_program_is_asked_about_once_its_script_was_written() -> None
     run = call("terminal", command="/srv/app/deploy.sh")
     before = policy.decide(run)
     assert before.rule == "mine"
-    policy.started(write)
+    policy.record_start(write)
     after = policy.decide(run)
     assert after.rule == "written-then-run"
     assert after.hash != before.hash

@@ -120,7 +120,7 @@ class ClonedProject:
         """Somebody approved it."""
         action = call("terminal", command=command)
         self.policy.decide(action)
-        self.policy.started(action)
+        self.policy.record_start(action)
 
 
 @pytest.fixture(scope="module")

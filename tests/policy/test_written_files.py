@@ -48,7 +48,7 @@ class Session:
     def write(self, path: str, content: str = "x") -> None:
         action = self.action("write_file", path=path, content=content)
         self.policy.decide(action)
-        self.policy.started(action)
+        self.policy.record_start(action)
 
     def decide(self, command: str) -> PolicyVerdict:
         return self.policy.decide(self.action("terminal", command=command))
@@ -56,7 +56,7 @@ class Session:
     def run(self, command: str) -> None:
         action = self.action("terminal", command=command)
         self.policy.decide(action)
-        self.policy.started(action)
+        self.policy.record_start(action)
 
 
 @pytest.mark.parametrize(
@@ -167,7 +167,7 @@ def test_a_sandbox_and_another_host_have_files_of_their_own(tmp_path: Path) -> N
     for change in ({"isolated": True, "environment": "docker"}, {"environment": "ssh"}):
         action = replace(first.action("write_file", path="main.tf", content=""), **change)
         first.policy.decide(action)
-        first.policy.started(action)
+        first.policy.record_start(action)
     assert Session(tmp_path).decide("terraform plan").verdict == "allow"
     later = Session(tmp_path)
     there = replace(later.action("terminal", command="terraform plan"), environment="ssh")

@@ -144,7 +144,7 @@ async def test_the_function_writes_below_data_and_nowhere_else(tmp_path: Path) -
     with pytest.raises(ToolError, match="sales_data"):
         await tool(context(heard), {"filename": "q1", "sales_data": "none"})
     with pytest.raises(ToolError, match="unknown field"):
-        tool.fit({"filename": "q1", "sales_data": {}, "more": 1})
+        tool.validate({"filename": "q1", "sales_data": {}, "more": 1})
 
 
 async def test_a_skill_changed_after_it_was_proven_is_not_run(tmp_path: Path) -> None:

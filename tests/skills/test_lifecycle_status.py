@@ -24,7 +24,7 @@ async def test_it_climbs_only_by_evidence(tmp_path: Path) -> None:
     assert await home.lives.record_use("disk-full", drafted.digest, verified=True, run="l") is None
     verdict = await home.lives.record_use("disk-full", drafted.digest, verified=True, run="l")
     assert verdict is not None
-    life = await home.lives.life("disk-full")
+    life = await home.lives.status("disk-full")
     assert life.state == "trusted"
     assert life.measured is not None and life.measured.passed
 
@@ -45,7 +45,7 @@ async def test_a_near_duplicate_waits_as_the_next_version_of_the_old_one(tmp_pat
     assert now.digest == drafted.digest != before
     assert now.playbook is not None and "no space left" in now.playbook.signature.words
     assert await home.state("disk-full") == "validated"
-    assert (await home.lives.life("disk-full")).parents == (before,)
+    assert (await home.lives.status("disk-full")).parents == (before,)
 
 
 async def test_a_live_regression_brings_the_parent_back(tmp_path: Path) -> None:
@@ -61,7 +61,7 @@ async def test_a_live_regression_brings_the_parent_back(tmp_path: Path) -> None:
     )
     assert verdict is not None and verdict.restore == before
     assert compute_skill_digest(folder) == before
-    life = await home.lives.life("disk-full")
+    life = await home.lives.status("disk-full")
     assert (life.state, life.digest) == ("trusted", before)
     assert "the service is down" in life.steps[-1].reason
 

@@ -278,7 +278,7 @@ async def test_learned_checks_of_answers_run_on_a_copy(tmp_path: Path) -> None:
             what = f"http://127.0.0.1:{port}/items"
             probe = Probe(name="http-8080-items", kind="http", what=what, service="shop")
             other = Probe(name="http-8080", kind="http", what=what, service="shop")
-            on_copy = ProbeChecks([probe, other], copy, learned).on(copy, [shape])
+            on_copy = ProbeChecks([probe, other], copy, learned).in_environment(copy, [shape])
             for pages.body, ok in ((GOOD, True), (BAD, False)):
                 assert [(each.check, each.ok) for each in await on_copy()] == [(shape, ok)]
     assert pages.asked == ["/items"] * 2

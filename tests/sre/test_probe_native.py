@@ -138,12 +138,12 @@ async def test_a_service_that_restarts_in_a_loop_is_failing_while_its_port_answe
 def test_a_loop_is_over_when_no_restart_follows() -> None:
     history = ListenerHistory()
     for at in (0.0, 5.0, 10.0, 15.0, 20.0):
-        history = history.noted(f"socket-{at}", at)
+        history = history.with_sockets(f"socket-{at}", at)
     assert len(history.changes) == 4 and history.is_loop(21.0)
     assert not history.is_loop(20.0 + RESTART_QUIET_S)
     assert ListenerHistory.read(history.text()) == history
     assert ListenerHistory.read("something else;x") == ListenerHistory()
-    assert history.noted("socket-20.0", 100.0).changes == ()
+    assert history.with_sockets("socket-20.0", 100.0).changes == ()
 
 
 async def test_a_port_is_judged_alike(tmp_path: Path) -> None:

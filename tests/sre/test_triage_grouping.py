@@ -156,15 +156,15 @@ def test_quiet_is_said_when_every_alert_was_taken_back_and_nothing_was_changed()
     opened = world.open("a", service="web")
     world.hear("b", service="web")
     world.wait(2)
-    assert world.triage.firing(opened.incident) == 2
+    assert world.triage.count_firing(opened.incident) == 2
     world.resolve("a")
-    assert not world.triage.quiet(opened.incident)
+    assert not world.triage.is_quiet(opened.incident)
     world.resolve("b")
-    assert world.triage.quiet(opened.incident) and not world.triage.firing(opened.incident)
+    assert world.triage.is_quiet(opened.incident) and not world.triage.count_firing(opened.incident)
     world.crash()
-    assert world.triage.quiet(opened.incident)
+    assert world.triage.is_quiet(opened.incident)
     world.hear("a", service="web")
-    assert not world.triage.quiet(opened.incident)
+    assert not world.triage.is_quiet(opened.incident)
 
 
 def test_one_alarm_on_many_hosts_is_one_trouble() -> None:

@@ -133,7 +133,7 @@ def test_an_open_incident_whose_alert_begins_to_flap_says_so() -> None:
     assert len(world.all(IncidentOpened)) == 1
     assert any("it flaps" in each.why for each in world.all(AlertsJoined))
     assert [each.stretch for each in world.suppressed()] == ["flapping"]
-    assert not world.triage.quiet(world.open_now()[0]), "a pause of one that flaps is no end"
+    assert not world.triage.is_quiet(world.open_now()[0]), "a pause of one that flaps is no end"
 
 
 def test_one_that_flapped_and_then_stays_bad_is_taken_up() -> None:
@@ -298,7 +298,7 @@ def test_after_a_change_silence_is_no_recovery() -> None:
     )
     world.write(change)
     world.resolve("a")
-    assert not world.triage.quiet(opened.incident)
+    assert not world.triage.is_quiet(opened.incident)
 
 
 def test_countless_alerts_leave_a_bounded_memory() -> None:
@@ -308,14 +308,14 @@ def test_countless_alerts_leave_a_bounded_memory() -> None:
         world.say(f"f{number}", service="web")
         recorded = world.journal.pop()
         assert isinstance(recorded.event, AlertRaised)
-        world.triage.hear(type(recorded)(number + 1, recorded.event), world.now)
+        world.triage.handle_alert(type(recorded)(number + 1, recorded.event), world.now)
         if number % 160 == 0:
             world.triage.tick(world.now)
     ledger = world.triage._state
     assert len(ledger.series) <= 1_200
     assert sum(len(each.members) for each in ledger.incidents.values()) <= 1_200
     assert len(ledger.incidents) == 1
-    assert not world.triage.quiet("incident-1"), "forgotten is not resolved"
+    assert not world.triage.is_quiet("incident-1"), "forgotten is not resolved"
 
 
 def test_what_is_over_and_belongs_to_nothing_is_forgotten_in_time() -> None:

@@ -76,7 +76,7 @@ def play(world: World, step: str, what: object) -> None:
         world.crash()
     else:  # killed after it decided, before a word of that was written
         world.say(str(what), **labels_of(str(what)))
-        world.triage.hear(world.journal[-1], world.now)
+        world.triage.handle_alert(world.journal[-1], world.now)
         world.triage.tick(world.now)
         world.crash()
 
@@ -333,7 +333,7 @@ async def test_triage_is_rebuilt_from_a_journal_on_disk(tmp_path: Path) -> None:
         triage = Triage(world.settings)
         async for recorded in journal.read():
             triage.apply(recorded)
-    assert triage.firing("incident-2") == 1
+    assert triage.count_firing("incident-2") == 1
     (answer,) = triage.tick(world.now + timedelta(seconds=1))
     assert isinstance(answer, IncidentOpened) and answer.service == "new"
 
@@ -342,7 +342,7 @@ def test_what_is_heard_twice_is_counted_once() -> None:
     world = World()
     world.open("a", service="web")
     first = world.journal[0]
-    assert world.triage.hear(first, world.now) == () and world.triage.tick(world.now) == ()
+    assert world.triage.handle_alert(first, world.now) == () and world.triage.tick(world.now) == ()
 
 
 def test_without_a_delay_the_answer_comes_at_once() -> None:
@@ -351,7 +351,7 @@ def test_without_a_delay_the_answer_comes_at_once() -> None:
     triage = Triage(quick)
     world = World(quick)
     world.write(alert)
-    (opened,) = triage.hear(world.journal[0], alert.at)
+    (opened,) = triage.handle_alert(world.journal[0], alert.at)
     assert isinstance(opened, IncidentOpened) and opened.incident.startswith("incident-")
     assert not any(isinstance(each.event, IncidentClosed) for each in world.journal)
 

@@ -377,7 +377,7 @@ async def test_what_begins_to_fail_with_the_change_counts_against_the_fix(
     async with scripted.ground() as ground:
         work = IncidentWork(ground, case)
         baseline = await add_later_failures(work, await take_baseline(work))
-        verified = await verify(work, baseline, 1, concerns="web")
+        verified = await verify(work, baseline, 1, component="web")
     assert (verified.ok, verified.helped) == (False, False)
 
 
@@ -405,7 +405,7 @@ async def test_a_revert_stays_if_the_checks_pass_that_a_copy_has_explained(
         work = IncidentWork(ground, case)
         rehearsal = FixRehearsal(explained=(explained,))
         baseline = await take_baseline(work)
-        verified = await verify(work, baseline, 1, concerns="web", rehearsal=rehearsal)
+        verified = await verify(work, baseline, 1, component="web", rehearsal=rehearsal)
     assert (verified.ok, verified.helped) == (False, helped)
 
 
@@ -424,7 +424,7 @@ async def test_a_revert_that_helped_stays_while_another_problem_lasts(
         work = IncidentWork(ground, case)
         rehearsal = FixRehearsal(explained=("http-80", "port-80"))
         baseline = await take_baseline(work)
-        verified = await verify(work, baseline, 1, concerns="web", rehearsal=rehearsal)
+        verified = await verify(work, baseline, 1, component="web", rehearsal=rehearsal)
     assert (verified.ok, verified.helped) == (False, full)
 
 
@@ -447,7 +447,7 @@ async def test_a_service_that_answers_again_is_not_stopped_because_of_another_ou
     async with scripted.ground() as ground:
         work = IncidentWork(ground, case)
         baseline = await add_later_failures(work, await take_baseline(work))
-        verified = await verify(work, baseline, 1, concerns="web")
+        verified = await verify(work, baseline, 1, component="web")
     assert (verified.ok, verified.helped) == (False, helped)
 
 
@@ -460,9 +460,9 @@ async def test_what_failed_before_an_escalation_does_not_undo_the_fix_of_a_new_f
     async with scripted.ground() as ground:
         work = IncidentWork(ground, case)
         baseline = await take_baseline(work)
-        plain = await verify(work, baseline, 1, concerns="web")
-        older = replace(baseline, older=frozenset({"http-80"}))
-        verified = await verify(work, older, 1, concerns="web")
+        plain = await verify(work, baseline, 1, component="web")
+        older = replace(baseline, failed_before=frozenset({"http-80"}))
+        verified = await verify(work, older, 1, component="web")
     assert (plain.helped, verified.ok, verified.helped) == (False, False, True)
 
 

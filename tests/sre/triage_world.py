@@ -45,7 +45,7 @@ class World:
             self._read += 1
             self.triage.apply(recorded)
             if isinstance(recorded.event, AlertRaised):
-                self.write(*self.triage.hear(recorded, self.now))
+                self.write(*self.triage.handle_alert(recorded, self.now))
 
     def wait(self, seconds: float, step: float = 1.0) -> None:
         end = self.now + timedelta(seconds=seconds)
@@ -58,14 +58,14 @@ class World:
         """An alert is written down; nobody has heard it yet."""
         source, severity = labels.pop("source", "probe"), labels.pop("severity", "")
         resolved = labels.pop("resolved", "") == "yes"
-        check = labels.pop("check", "")
+        check, text = labels.pop("check", ""), labels.pop("text", f"more about {fingerprint}")
         self.write(
             AlertRaised(
                 run="watch",
                 at=self.now,
                 fingerprint=fingerprint,
                 title=title or f"{fingerprint} is bad",
-                text=f"more about {fingerprint}",
+                text=text,
                 source=source,
                 labels=tuple(labels.items()),
                 severity=severity,

@@ -101,7 +101,7 @@ class EditorFiles:
 
 
 def decode_plain(data: bytes) -> str | None:
-    """None for what an editor might not keep as it is: binary files, other encodings."""
+    """Return None for what an editor might not keep as it is: binary files, other encodings."""
     if len(data) > MAX_FILE_BYTES or data.startswith(b"\xef\xbb\xbf") or b"\0" in data:
         return None
     try:

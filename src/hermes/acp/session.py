@@ -155,8 +155,8 @@ class EditorSession:
             self._closed.set()
 
     async def prompt(self, prompt: EditorPrompt) -> str:
-        """Why the turn stopped. Raises `SettingsError` while another turn runs, and `HermesError`
-        when it fails."""
+        """Return why the turn stopped. Raises `SettingsError` while another turn runs, and
+        `HermesError` when it fails."""
         if self._closed.is_set():
             raise SettingsError(CLOSED)
         if self._turn is not None:

@@ -165,7 +165,7 @@ class SessionUpdates:
     def permission_call(
         self, run: str, call: ToolCall, request: ApprovalRequested, before: str | None
     ) -> tuple[Any, bool]:
-        """What a person is asked about, and whether they see all of it."""
+        """Return what a person is asked about, and whether they see all of it."""
         difference = self._proposed_difference(call, before)
         shown = fenced(escape_invisible(request.shown))
         facts = "\n".join(_request_facts(request))

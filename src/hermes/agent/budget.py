@@ -66,7 +66,7 @@ class SpendingBudget:
         self._lock = anyio.Lock()
 
     def track(self, run: str, *, after: int) -> None:
-        """Nothing before `after` belongs to this run: saves reading it."""
+        """Follow the spending of a run. No event before `after` belongs to it, so none is read."""
         self._families.setdefault(run, SpendingAccount(family=run, last_position=after))
 
     def forget(self, run: str) -> None:
@@ -151,7 +151,7 @@ def expected_spending(
     output_tokens: int,
     price: Callable[[str, Usage], float | None],
 ) -> tuple[Usage, float | None]:
-    """What one answer may take, with those that the model asks. None: a price is unknown."""
+    """Return what one answer may take, with those that the model asks. None: a price is unknown."""
     one = Usage(tokens, output_tokens)
     names = model.models_to_ask(messages) if isinstance(model, AsksOtherModels) else (model.name,)
     prices = [price(name, one) for name in names]

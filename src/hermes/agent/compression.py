@@ -23,7 +23,8 @@ _PATH_ARGUMENTS = ("path", "file", "filename", "file_path")
 
 
 def digest_messages(messages: Sequence[Message], size: int) -> str:
-    """One line for each call and message, the newest kept when `size` characters are full."""
+    """Return one line for each call and message; beyond `size` characters the oldest are
+    dropped."""
     lines = list(_digest_lines(messages))
     kept: list[str] = []
     remaining = size

@@ -41,8 +41,8 @@ class Conversation:
         self._scope: anyio.CancelScope | None = None
         self._interrupted = False
         self.resumable = False
-        """True: a turn that is cancelled from outside stays open, so that `carry_on` of a later
-        process finishes it."""
+        """True: a turn that is cancelled from outside stays open, and a later process finishes it
+        with `finish_open_turn`."""
 
     @classmethod
     async def begin(
@@ -127,7 +127,7 @@ class Conversation:
 
     @property
     def open(self) -> bool:
-        """True while a turn runs, and when one was interrupted: then `carry_on` finishes it."""
+        """True while a turn runs, and after a crash in a turn: `finish_open_turn` finishes it."""
         return self._session.history.open
 
     @property
@@ -166,10 +166,12 @@ class Conversation:
         by: str = "",
         key: str = "",
     ) -> str:
-        """One turn, until the model answers in words; empty when it was interrupted.
+        """Run one turn until the model answers in words; the answer is empty when it was
+        interrupted.
 
-        `attached` are words of others, which the policy does not trust; `by` is who speaks.
-        Raises errors of models, budgets and the store, after recording that the turn failed.
+        `attached` is text that others wrote, which the policy does not trust; `by` is the person
+        who speaks. Raises errors of models, budgets and the store, after recording that the turn
+        failed.
         """
         self._require_idle()
         if self.open:
@@ -182,7 +184,7 @@ class Conversation:
             answer = await self._turn(partial(self._begin_turn, later, by))
         return answer
 
-    async def carry_on(self) -> str | None:
+    async def finish_open_turn(self) -> str | None:
         """Finish a turn that was cut off; None when there is nothing to finish.
 
         A call that was started and may have changed something is not run again.
@@ -246,7 +248,7 @@ class Conversation:
 
     async def _begin_turn(self, message: Message, by: str) -> str:
         session = self._session
-        begun = session.history.begun
+        begun = session.history.run_started
         by = by or session.dependencies.by or (begun.by if begun else "")
         session.failed_compressions = 0
         await session.record(
@@ -337,7 +339,7 @@ def _build_executor(
 ) -> Executor:
     if delegation_depth(run) >= dependencies.settings.max_depth:
         return dependencies.executor
-    directory = history.begun.directory if history.begun else ""
+    directory = history.run_started.directory if history.run_started else ""
     return dependencies.executor.with_tool(
         delegate_tool(dependencies, _open_subagent, directory=directory)
     )

@@ -24,7 +24,7 @@ MAX_TEXTS, MAX_RESULTS = 3, 5
 
 
 async def partial_findings(journal: Journal, run: str) -> str:
-    """Its last texts and tool results, shortened; empty when it had not begun."""
+    """Return its last texts and tool results, shortened; empty when it had not begun."""
     try:
         messages = (await rebuild_history(journal, run)).view
     except SettingsError:
@@ -84,7 +84,7 @@ class Subagent(Protocol):
     @property
     def ended(self) -> TurnEnded | None: ...
     async def say(self, text: str) -> str: ...
-    async def carry_on(self) -> str | None: ...
+    async def finish_open_turn(self) -> str | None: ...
 
 
 OpenSubagent = Callable[[AgentDependencies, SubagentRun], Awaitable[Subagent]]
@@ -226,7 +226,7 @@ async def _run_task(
 ) -> str:
     if not sub.known:
         return await agent.say(_task_prompt(task))
-    return await agent.carry_on() or await last_answer(dependencies.bus.journal, sub.run)
+    return await agent.finish_open_turn() or await last_answer(dependencies.bus.journal, sub.run)
 
 
 def _turn_status(agent: Subagent) -> Literal["answered", "exhausted", "failed"]:

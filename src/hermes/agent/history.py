@@ -37,7 +37,7 @@ NOT_RUN = "not run: {cause} came before it"
 
 class ConversationHistory:
     def __init__(self) -> None:
-        self.begun: RunStarted | None = None
+        self.run_started: RunStarted | None = None
         self.by = ""
         """Who asked in the last turn, else who began the run."""
         self.deleted = False
@@ -78,12 +78,12 @@ class ConversationHistory:
         return [call for id, call in self.pending.items() if id not in self.results]
 
     def may_run(self, call: ToolCall) -> bool:
-        """False when it was started before and running it again could do harm."""
+        """Return False when it was started before and running it again could do harm."""
         risk = self._started.get(call.id)
         return risk is None or (risk is Risk.READ and not self._nested_change)
 
     def lost_result(self, call: ToolCall, cause: InterruptionCause = "a crash") -> ToolResult:
-        """What the model reads for a call that has no result and gets none."""
+        """Return what the model reads for a call that has no result and gets none."""
         text = EFFECT_UNKNOWN
         if self.may_run(call):
             text = NOT_FINISHED if call.id in self._started else NOT_RUN
@@ -118,7 +118,7 @@ class ConversationHistory:
         self.pending = {}
 
     def _begin(self, event: RunStarted) -> None:
-        self.begun, self.by = event, event.by
+        self.run_started, self.by = event, event.by
 
     def _delete(self, _: RunDeleted) -> None:
         self.deleted = True
@@ -204,7 +204,7 @@ async def rebuild_history(journal: Journal, run: str) -> ConversationHistory:
     async for recorded in journal.read(run=run):
         history.first_seq = history.first_seq or recorded.seq
         history.apply(recorded.event)
-    if history.begun is None or history.deleted:
+    if history.run_started is None or history.deleted:
         why = "was deleted" if history.deleted else "is not in the journal"
         raise SettingsError(f"run {run!r} {why}; `hermes sessions list` shows those there are")
     return history

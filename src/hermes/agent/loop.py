@@ -51,9 +51,9 @@ async def run_turn(session: ConversationSession) -> str:
 
 
 async def ask_model(session: ConversationSession, *, last: bool = False) -> Message:
-    """One answer of the model, recorded; a full context window is compressed on the way.
+    """Ask the model once and record its answer; compress the context window first if it is full.
 
-    The `last` one of a turn gets no tools and ends it, whatever it says.
+    The `last` answer of a turn gets no tools and ends the turn, whatever it says.
     """
     await compress_if_full(session)
     for _ in range(3):

@@ -29,7 +29,7 @@ SYSTEM_NOTES = frozenset({EMPTY_ANSWER_NOTE, CUT_OFF_NOTE, OUT_OF_STEPS_NOTE})
 
 
 def is_system_note(text: str) -> bool:
-    """True for what Hermes wrote itself, recalled text included."""
+    """Return True for what Hermes wrote itself, recalled text included."""
     return text in SYSTEM_NOTES or text.startswith(RECALL_NOTE_PREFIX)
 
 
@@ -51,7 +51,7 @@ class ContextFile(Value, kw_only=True, frozen=True):
 
 
 def find_context_files(directory: str) -> tuple[ContextFile, ...]:
-    """For each name the nearest file from the folder up to its git root, cut at 8 KB.
+    """Find, for each name, the nearest file from the folder up to its git root, cut at 8 KB.
 
     Outside a git checkout only the folder itself is searched: the folders above it, such as /tmp,
     may belong to anyone.

@@ -84,7 +84,7 @@ async def summarize_with_model(
 async def pick_facts(
     session: ConversationSession, model: Model, records: Sequence[JournalRecord]
 ) -> list[FactCandidate]:
-    """At most three facts that a model would keep, each with a verbatim quote."""
+    """Return at most three facts that a model would keep, each with a verbatim quote."""
     reply = await _ask_model(session, model, FACT_PROMPT, records)
     return accept_model_facts(reply, transcript_turns(records), actor=model.name)
 

@@ -88,7 +88,7 @@ class RepetitionDetector:
 
 
 def _without_durations(text: str) -> str:
-    """Without the seconds that a tool writes below its output: they differ in equal results."""
+    """Remove the durations that a tool writes below its output: they differ in equal results."""
     return text[:-80] + _DURATION.sub("", text[-80:])
 
 

@@ -78,7 +78,7 @@ class DataMarker:
 
 
 def text_with_attached(message: Message, run: str) -> str:
-    """What the person typed, and below it the words of others between marks."""
+    """Return what the person typed, and below it the words of others between marks."""
     parts = [message.text] if message.text else []
     for part in message.attached:
         author = f", by {part.author}" if part.author else ""
@@ -98,7 +98,7 @@ _TODO_TOOL, _CLARIFY_TOOL = "todo", "clarify"
 class RecallsActions(Protocol):
     """A policy that can be informed of earlier actions of a run."""
 
-    def recalled(self, action: Action) -> None: ...
+    def record_earlier_action(self, action: Action) -> None: ...
 
 
 class TrustTracker:
@@ -141,9 +141,9 @@ class TrustTracker:
             replay = TrustReplay(self._run, self._person, policy, artifacts, program=self._program)
             await replay.replay(journal)
         for text in self._read:
-            policy.heard(self._run, text, False)
+            policy.record_text(self._run, text, False)
         for text in self._trusted_texts:
-            policy.heard(self._run, text, not text.startswith(RECALL_NOTE_PREFIX))
+            policy.record_text(self._run, text, not text.startswith(RECALL_NOTE_PREFIX))
         self._trusted_texts, self._read = [], []
 
 
@@ -171,11 +171,11 @@ class TrustReplay:
             call = self._calls.apply(event)
             text = _spoken_text(event) if event.run == self._run else ""
             for attached in _attached_texts(event):
-                self._policy.heard(event.run, attached, False)
+                self._policy.record_text(event.run, attached, False)
             if text.startswith(RECALL_NOTE_PREFIX):
-                self._policy.heard(event.run, text, False)
+                self._policy.record_text(event.run, text, False)
             elif text and (self._person or self._program):
-                self._policy.heard(event.run, text, self._person)
+                self._policy.record_text(event.run, text, self._person)
             elif isinstance(event, ToolStarted) and call is not None:
                 self._recall(event, call.request)
             elif isinstance(event, ToolFinished):
@@ -186,7 +186,7 @@ class TrustReplay:
             return
         known = asked.origin in get_args(RunOrigin) and asked.environment
         if known:  # else it was written by an earlier version, without this field
-            self._policy.recalled(
+            self._policy.record_earlier_action(
                 Action(
                     call=asked.call,
                     risk=asked.risk,
@@ -207,7 +207,7 @@ class TrustReplay:
     async def _note_result(self, event: ToolFinished, name: str) -> None:
         if event.result.status != "denied" and name != _TODO_TOOL:
             text = await _full_result(event.result, self._artifacts)
-            self._policy.heard(event.run, text, name == _CLARIFY_TOOL)
+            self._policy.record_text(event.run, text, name == _CLARIFY_TOOL)
 
 
 async def _family_events(journal: Journal, run: str) -> AsyncIterator[Event | UnknownEvent]:

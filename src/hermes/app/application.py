@@ -207,11 +207,11 @@ class Application:
 
     async def _hold(self, run: str) -> None:
         await lock_run(run, self.run_locks, self.journal)
-        self.policy.keep(run)
+        self.policy.remember(run)
         self.memory.learn_from_run(run)
 
     def open_model(self, reference: str) -> Model:
-        """For a conversation. Raises `SettingsError`."""
+        """Open a model for a conversation. Raises `SettingsError`."""
         instead = self.models.substitute_for(reference, Path(self.directory))
         return instead or self.models.open(reference)
 
@@ -374,7 +374,7 @@ async def open_application(
 async def _open_browser_tools(
     loaded: LoadedSettings, folder: Path, toolsets: Sequence[str] = ()
 ) -> AsyncIterator[tuple[dict[str, Tool], EndRun | None]]:
-    """None unless a toolset asks for them; no browser is started before a page is opened."""
+    """Return None unless a toolset asks for them; no browser is started before a page is opened."""
     settings = loaded.settings.tools
     sets = with_own_toolsets(settings.sets)
     asked = [
@@ -404,7 +404,7 @@ async def resume_unattended_runs(loaded: LoadedSettings) -> AsyncIterator[Resume
     """
     async with open_journal(loaded.store) as journal:
         waiting = [
-            (run, (await rebuild_history(journal, run)).begun)
+            (run, (await rebuild_history(journal, run)).run_started)
             for run in await find_interrupted_runs(journal)
         ]
     for run, begun in waiting:
@@ -412,7 +412,7 @@ async def resume_unattended_runs(loaded: LoadedSettings) -> AsyncIterator[Resume
         try:
             async with open_application(loaded, directory=folder) as application:
                 conversation = await application.resume(run)
-                await conversation.carry_on()
+                await conversation.finish_open_turn()
                 ended = conversation.ended
                 yield ResumedRun(run=run, outcome=ended.outcome if ended else "nothing to do")
         except RunLocked:

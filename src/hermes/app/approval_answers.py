@@ -115,7 +115,7 @@ async def answer_approval(
 def _refusal(
     question: ApprovalQuestion, person: str, verb: AnswerVerb, via: str, hash: str | None
 ) -> tuple[Refusal, str]:
-    """Why this answer does not count, as a word and as a sentence."""
+    """Return why this answer does not count, as a word and as a sentence."""
     request, now, approved = question.request, datetime.now(UTC), verb in _SCOPES
     if question.settled is not None:
         by = ", ".join(question.settled.by)
@@ -231,7 +231,7 @@ async def answer_by_message(
 
 
 async def _asked_at(journal: Journal, approval: str) -> datetime | None:
-    """None for an unknown request: the answer to it is refused later."""
+    """Return None for an unknown request: the answer to it is refused later."""
     try:
         return (await find_approval_request(journal, approval)).request.at
     except StoreError:

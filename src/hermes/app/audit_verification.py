@@ -115,7 +115,7 @@ def _build_report(
 
 
 def proof_of_home(home: Path, head_at: Path) -> AuditProof:
-    """What a home knows about itself. Raises `SettingsError` when its key cannot be used."""
+    """Return what a home knows about itself. Raises `SettingsError` when its key cannot be used."""
     from hermes.policy.audit.audit_key import (
         KEY_FILE_NAME,
         PUBLIC_KEY_FILE_NAME,

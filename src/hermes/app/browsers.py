@@ -123,7 +123,7 @@ async def open_browsers(
 
 
 def _missing(loaded: LoadedSettings) -> ToolRequirements:
-    """What must be installed; nothing when a browser is there."""
+    """Return what must be installed; nothing when a browser is there."""
     remote = loaded.settings.tools.remote_browser
     if remote:
         return ToolRequirements(variables=BROWSERBASE_VARIABLES if remote == BROWSERBASE else ())

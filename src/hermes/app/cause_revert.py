@@ -104,7 +104,7 @@ class CauseRevert:
             await self._environment.write(path, content)
 
     def _recent_author(self, change: StateChange, author: str) -> str:
-        """Who has to be respected; empty for old changes and for those of Hermes."""
+        """Return who has to be respected; empty for old changes and for those of Hermes."""
         if author.startswith("hermes "):
             return ""
         window = timedelta(seconds=self._respect_s)
@@ -157,7 +157,7 @@ def activation_steps(
 
 
 def _stop_steps(rehearsed: RehearsedRevert, programs: HostPrograms) -> list[CauseFixStep]:
-    """For the services that are restarted afterwards."""
+    """Return the steps that stop the services which are restarted afterwards."""
     targets = [each.target for each in rehearsed.activations if each.kind == "restart"]
     services = [each for name in targets if (each := programs.named(name))]
     return [
@@ -166,8 +166,8 @@ def _stop_steps(rehearsed: RehearsedRevert, programs: HostPrograms) -> list[Caus
 
 
 def join_steps(steps: Sequence[CauseFixStep]) -> tuple[CauseFixStep, ...]:
-    """As one command, so that people are asked or notified once. A file that was moved away can
-    only be moved back if the step succeeded: it stays a step of its own."""
+    """Join the steps into one command, so that people are asked or notified once. A file that was
+    moved away can only be moved back if the step succeeded: it stays a step of its own."""
     joined: list[CauseFixStep] = []
     for step in steps:
         last = joined[-1] if joined else None
@@ -183,8 +183,9 @@ def join_steps(steps: Sequence[CauseFixStep]) -> tuple[CauseFixStep, ...]:
 
 
 def _is_data(cause: Revert) -> bool:
-    """What a service stored is not overwritten or removed without people. A single new file, such
-    as a record that the service cannot read, is only moved aside."""
+    """Return whether it is data that a service stored, which is not overwritten or removed without
+    people. A single new file, such as a record that the service cannot read, is only moved
+    aside."""
     change = cause.suspect.change
     if change.verb == "added" and not cause.suspect.below:
         return False

@@ -147,7 +147,7 @@ def _sink_names(loaded: LoadedSettings) -> list[str]:
 
 
 def _may_run(process: str) -> bool:
-    """Whether a process `4711@host` may still run; on another host it cannot be known."""
+    """Return whether a process `4711@host` may still run; on another host it cannot be known."""
     number, _, host = process.partition("@")
     if host != platform.node() or not number.isdigit():
         return True

@@ -30,7 +30,8 @@ def usable_channels(
 
 
 def home_chat_filters(channels: Mapping[str, ConfiguredChannel]) -> list[SinkFilter]:
-    """Which notifications of incidents the home chats get. `questions` asks for approvals."""
+    """Return which notifications of incidents the home chats get. `questions` asks for
+    approvals."""
     kinds = [each for each in get_args(NotificationKind) if each not in CONVERSATION_KINDS]
     return [
         SinkFilter(
@@ -51,10 +52,8 @@ async def start_channels(
     *,
     listen: Listen | None = None,
 ) -> None:
-    """One task for each channel, and one that asks for approvals there.
-
-    Without `listen` the channels only send.
-    """
+    """Start a task for each channel, and one that asks for approvals there. Without `listen` the
+    channels only send."""
     homes = [
         name
         for name, each in channels.items()

@@ -33,7 +33,7 @@ async def change_jobs(
     verb: JobVerb,
     arguments: Mapping[str, Any],
 ) -> str:
-    """What was done, with the meaning of the schedule. Raises `ToolError`."""
+    """Return what was done, with the meaning of the schedule. Raises `ToolError`."""
     editor = JobEditor(loaded, journal, context.actor)
     name = str(arguments.get("name") or "")
     try:

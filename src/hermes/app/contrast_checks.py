@@ -220,7 +220,7 @@ class ServicePlace:
         return self._check("backlog", script, f"{bad} files wait in {path}")
 
     def _silence_check(self, path: str) -> ContrastCheck:
-        """For a log: requests are no longer written there."""
+        """Make a check that fails when requests are no longer written to a log."""
         url, file = self._urls[0], quote(path)
         size = f"stat -L -c %s -- {file} 2>/dev/null || echo 0"
         asks = f"curl -s -o /dev/null -m {ANSWER_TIMEOUT_S:g} {quote(url)}"

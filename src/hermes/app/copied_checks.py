@@ -66,7 +66,7 @@ async def run_on_copy(
     """Requests that failed on the host are repeated: a copy has no users."""
     if requests := repeated_requests(case, checks, names):
         await copy.run(requests, timeout_s=REQUESTS_TIMEOUT_S)
-    on_copy = checks.on(CopyEnvironment(copy, case.details.incident), names)
+    on_copy = checks.in_environment(CopyEnvironment(copy, case.details.incident), names)
     return [_reading(each) for each in await on_copy()]
 
 

@@ -36,7 +36,7 @@ async def open_machine_copy(
 
 
 async def find_changes(copy: BoxCopy) -> tuple[PathChange, ...]:
-    """With differences of text files, as `diff -u` prints them."""
+    """Return the changes, with differences of text files as `diff -u` prints them."""
     found = []
     for path in copy.changed_paths():
         after = await copy.box.read(path)

@@ -47,7 +47,7 @@ class DemoAct(Value, kw_only=True, frozen=True):
     """What a person changes on the host; one of these edits breaks it."""
 
     def broken_text(self, spec: ScenarioSpec) -> str:
-        """What breaks the host, for people."""
+        """Return what breaks the host, for people."""
         if not self.edits:
             return "; ".join(spec.inject)
         return f"{spec.fault.mechanism[0]} in {spec.fault.component[0]}"

@@ -220,7 +220,8 @@ async def run_commander(
 def _model_responder(
     application: Application, scene: ResponderContext, agent: DrillAgent
 ) -> ModelResponder | None:
-    """With several hosts one model works alone: the crew knows the first host only."""
+    """Open the models that respond. With several hosts one model works alone: the team knows only
+    the first host."""
     if agent.model == NO_MODEL:
         return None
     if len(scene.hosts) > 1:
@@ -307,7 +308,7 @@ def parse_agent(
     playbooks: bool = True,
     states: bool = True,
 ) -> DrillAgent:
-    """By the name of one of the gym's own agents, a model reference, or `none`."""
+    """Find an agent: one of the gym's own by name, a model by its reference, or `none`."""
     if not words:
         raise SettingsError(f"name an agent: {', '.join(BASELINE_RESPONDERS)}, none, or a model")
     parts = (("skills", skills), ("memory", memory), ("playbooks", playbooks), ("state", states))

@@ -15,7 +15,7 @@ WEBHOOK_PREFIX = "events-"
 
 
 def event_webhooks(loaded: LoadedSettings) -> dict[str, EventWebhookSettings]:
-    """Those of the settings, by the names of their sinks."""
+    """Return the webhooks of the settings, by the names of their sinks."""
     return {
         f"{WEBHOOK_PREFIX}{each.name or f'webhook-{number}'}": each
         for number, each in enumerate(loaded.settings.hooks.webhooks, 1)
@@ -23,7 +23,7 @@ def event_webhooks(loaded: LoadedSettings) -> dict[str, EventWebhookSettings]:
 
 
 def open_event_webhooks(loaded: LoadedSettings) -> list[SinkTransport]:
-    """What delivers events to them. Raises `SettingsError` for one that can never work."""
+    """Return what delivers events to them. Raises `SettingsError` for one that can never work."""
     found, timeout_s = [], loaded.settings.sre.notices.timeout
     for name, each in event_webhooks(loaded).items():
         problem = next(filter(None, map(event_name_problem, each.events)), "")
@@ -42,7 +42,7 @@ def open_event_webhooks(loaded: LoadedSettings) -> list[SinkTransport]:
 
 
 def webhook_events(name: str, event: HookEvent) -> tuple[NotificationQueued, HookEnded]:
-    """What is sent, and the event that says that it is done."""
+    """Return what is sent, and the event that says that it is done."""
     body = {"event": event.name, "number": event.number, "context": event.context}
     queued = NotificationQueued(
         run=HOOKS_RUN,

@@ -87,7 +87,7 @@ class ExperimentHost:
     run: RunCommand
 
     @classmethod
-    def through(
+    def from_environment(
         cls, environment: Environment, store: StateStore, daemons: Sequence[PlainDaemon] = ()
     ) -> "ExperimentHost":
         """All through the environment: for a host of the gym."""
@@ -109,7 +109,7 @@ def open_cause_finder(
     daemons that a watch would remember."""
     environment, loaded = application.agent_dependencies.environment, application.loaded
     if store is not None:
-        host = ExperimentHost.through(environment, store, daemons)
+        host = ExperimentHost.from_environment(environment, store, daemons)
     else:
         own = HostStates(loaded, environment)
         host = ExperimentHost(environment, own.host, own.store, own.collect, own.run)
@@ -131,7 +131,7 @@ async def _no_commands(after: datetime) -> Sequence[OwnCommand]:
 
 
 def open_fix_tester(application: Application) -> CopyFixTester:
-    """For the environment of the application."""
+    """Open the tester of fixes for the environment of the application."""
     environment, loaded = application.agent_dependencies.environment, application.loaded
     own = HostStates(loaded, environment)
     return CopyFixTester(environment, own.store, redact=SecretRedactor(loaded), run=own.run)
@@ -244,13 +244,14 @@ class _FinderWork:
         return trial, cause
 
     async def _what_copies_lack(self, setup: CopySetup) -> list[str]:
-        """Why a copy may not show the fault, in words."""
+        """Return why a copy may not show the fault, in words."""
         found = await find_deleted_files(self._host.run)
         asked = ["requests that users made do not change that"] if setup.requests else []
         return [*asked, *(f"a copy does not have this: {each}" for each in found)]
 
     async def _users_requests(self, setup: CopySetup) -> str:
-        """What users asked of services that a change concerns: some faults need them to show."""
+        """Return what users asked of services that a change concerns: some faults need them to
+        show."""
         paths = [path for each in setup.suspects for path in each.paths]
         logs: dict[int, str] = {}
         for service in setup.programs.services_of(paths)[:MAX_ASKED_SERVICES]:
@@ -336,7 +337,7 @@ class _FinderWork:
         return live[0], programs, tuple(growth)
 
     async def _keep_failing(self, live: State) -> None:
-        """For a drill: after the revert, the failing state is gone."""
+        """Keep the failing state for a drill: after the revert it is gone."""
         case, state = self._case, replace(live, host=self._host.name)
         passing = [CheckResult(check=each, ok=True) for each in case.passing]
         results = [*case.failing, *passing]

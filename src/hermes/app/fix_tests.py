@@ -163,8 +163,8 @@ async def _apply_candidate(candidate: FixCandidate, copy: HostCopy) -> str:
 
 
 def execute_on_copy(copy: HostCopy) -> ExecuteCall:
-    """In place of the executor, for the commands of a playbook: no rule is asked, because nothing
-    reaches the host."""
+    """Execute the commands of a playbook on the copy. No rule is asked, because nothing reaches the
+    host."""
 
     async def execute(call: ToolCall) -> ToolResult:
         timeout = float(call.arguments.get("timeout", 30.0))
@@ -177,7 +177,7 @@ def execute_on_copy(copy: HostCopy) -> ExecuteCall:
 
 
 async def try_commands(environment: Environment, commands: Sequence[str], timeout_s: float) -> str:
-    """Each on a copy of its own, all at once. Raises `ToolError`."""
+    """Try each command on a copy of its own, all at once. Raises `ToolError`."""
     source: object = environment
     if not can_be_copied(source):
         raise ToolError(f"an environment of the kind {environment.name} cannot be copied")

@@ -60,7 +60,7 @@ def chat_folder(loaded: LoadedSettings) -> Path:
 
 
 def chat_toolsets(loaded: LoadedSettings) -> dict[str, tuple[str, ...]]:
-    """By channel, the toolsets of chats there; those of all others under the empty name."""
+    """Return the toolsets of chats by channel; those of all other channels have an empty key."""
     channels = loaded.settings.channels
     sections = {name: getattr(channels, name) for name in channels.__struct_fields__}
     own = {
@@ -236,7 +236,8 @@ async def start_chat_channels(
 async def claim_channels(
     application: Application, channels: dict[str, ConfiguredChannel], report: Report
 ) -> dict[str, ConfiguredChannel]:
-    """Those that no other process receives from: two would take each other's messages."""
+    """Claim the channels that no other process receives from: two processes would take each other's
+    messages."""
     claimed = {}
     for name, each in channels.items():
         try:

@@ -29,7 +29,8 @@ async def run_playbooks(
     cause_finder: CauseFinder | None = None,
     fix_tester: FixTester | None = None,
 ) -> IncidentResult:
-    """From the alert to the closed incident, with these skills as the library and no model."""
+    """Work on the incident from its alert to its close, with these skills as the library and no
+    model."""
 
     async def library() -> Sequence[Skill]:
         return skills

@@ -123,7 +123,7 @@ def replay_in_gym(
 
 
 def _as_trusted(skill: Skill) -> Skill:
-    """As it would be used: a skill on trial is not trusted yet."""
+    """Return the skill as if it were trusted: on trial it is not trusted yet."""
     return Skill(skill.folder, SkillRoot(skill.folder.parent, skill.origin), skill.text, "trusted")
 
 

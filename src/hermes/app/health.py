@@ -50,8 +50,8 @@ def probe_rounds(scheduler: ProbeScheduler) -> RunHealthChecks:
 async def check_health_now(
     loaded: LoadedSettings, folder: Path
 ) -> tuple[HealthChecked, Sequence[HealthCheckResult], AdmittedProbes]:
-    """One round by hand, recorded like any other; a problem of the journal is one of its
-    findings."""
+    """Run one round of checks by hand and record it like any other; a problem of the journal is one
+    of its findings."""
     from hermes.app.policy import LazyPolicy, is_run_active
     from hermes.app.tooling import configured_environment
     from hermes.memory.journal.in_memory import InMemoryJournal
@@ -99,7 +99,8 @@ async def check_health_now(
 
 
 async def _read_firing_alerts(loaded: LoadedSettings) -> dict[str, AlertRaised]:
-    """What the watch has reported and not resolved; nothing when the journal cannot be read."""
+    """Return what the watch has reported and not resolved; nothing when the journal cannot be
+    read."""
     from hermes.memory.store import open_journal
 
     try:
@@ -112,7 +113,7 @@ async def _read_firing_alerts(loaded: LoadedSettings) -> dict[str, AlertRaised]:
 def _with_alert(
     result: HealthCheckResult, alert: AlertRaised | None, *, watched: bool
 ) -> HealthCheckResult:
-    """What a watch reported, where a single run cannot tell whether it is over."""
+    """Return what a watch reported, where a single run cannot tell whether it is over."""
     if alert is None or not result.ok:
         return result
     since, reported = f"{alert.since or alert.at:%H:%M:%S} UTC", alert.text.partition("\n")[0]
@@ -157,7 +158,7 @@ def _with_journal(checked: HealthChecked) -> HealthChecked:
 
 
 async def forget_service(loaded: LoadedSettings, folder: Path, name: str) -> bool:
-    """Whether the service was known; in any case it is not probed any more."""
+    """Return whether the service was known; in any case it is not probed any more."""
     from hermes.app.tooling import configured_environment
 
     async with configured_environment(loaded, folder) as environment:

@@ -135,7 +135,7 @@ def _walk_files(home: Path, left_out: list[str]) -> Iterator[tuple[Path, str]]:
 
 
 def _is_side_file(path: Path) -> bool:
-    """Whether it belongs to a database beside it, whose copy contains it."""
+    """Return whether it belongs to a database beside it, whose copy contains it."""
     return any(
         _is_database(path.with_name(path.name.removesuffix(end)))
         for end in DATABASE_SIDE_FILES

@@ -32,7 +32,7 @@ class HookState(Value, kw_only=True, frozen=True):
 
 
 async def read_hook_states(loaded: LoadedSettings, journal: Journal | None) -> list[HookState]:
-    """Every hook of the home, and why one does not run."""
+    """Return every hook of the home, and why one does not run."""
     trust = HookTrust() if journal is None else await read_trust(journal)
     return [
         HookState(hook=hook, by=trust.record(hook.name).by, objection=trust.objection(hook))
@@ -85,7 +85,7 @@ async def try_hook(loaded: LoadedSettings, bus: Bus, name: str, event: str) -> H
 
 
 async def read_hook_log(journal: Journal, name: str = "") -> list[HookEnded]:
-    """What hooks were run for, the oldest first."""
+    """Return what hooks were run for, the oldest first."""
     return [
         recorded.event
         async for recorded in journal.read(kinds=("hook.ended",))

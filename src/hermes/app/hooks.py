@@ -88,7 +88,7 @@ class HookProgress:
         return min(self.waiting) - 1 if self.waiting else self.scanned
 
     def take(self, event: HookEvent) -> bool:
-        """Whether it is to be run for this event, which waits from now on."""
+        """Return whether it is to be run for this event, which waits from now on."""
         known = event.number <= self.scanned or event.number in self.finished | self.waiting
         if known or not self.hook.wants(event.name):
             return False
@@ -100,7 +100,7 @@ class HookProgress:
         self.finished.add(number)
 
     def scan_to(self, number: int) -> None:
-        """Every event up to this number was read."""
+        """Record that every event up to this number was read."""
         self.scanned = max(self.scanned, number)
         self.finished = {each for each in self.finished if each > self.scanned}
 
@@ -333,7 +333,7 @@ class HookRunner:
             await self._write(HookCursorMoved(run=HOOKS_RUN, cursors=cursors))
 
     async def _write(self, *events: Event) -> None:
-        """Until they are written: without them, the hook would be run again."""
+        """Write the events, and retry until it succeeds: without them the hook would run again."""
         while True:
             try:
                 await self._bus.publish(*events)

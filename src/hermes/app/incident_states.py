@@ -42,7 +42,7 @@ class IncidentStates:
     async def keep_failing(
         self, details: IncidentDetails, checks: IndependentChecks
     ) -> IncidentStateKept | None:
-        """None where there is no known good state to compare it with."""
+        """Return None where there is no known good state to compare it with."""
         kept = await read_kept_states(self.journal, details)
         if "failing" in kept:
             return kept["failing"]
@@ -101,7 +101,7 @@ def keep_failing_state(
 
 
 def encode_probe(probe: Probe) -> str:
-    """As a file declares it: how the policy admitted it is decided anew where it runs."""
+    """Encode a probe as a file declares it. The policy admits it anew wherever it runs."""
     fields = {name: getattr(probe, name) for name in Probe.__struct_fields__}
     return msgspec.json.encode(Probe(**fields)).decode()
 

@@ -206,7 +206,7 @@ def find_job(table: JobTable, name: str) -> Job:
 
 
 def describe_job(job: Job) -> dict[str, Any]:
-    """One job in a list, as a plain value."""
+    """Describe a job for a list, as a plain value."""
     preview = preview_schedule(job.spec.schedule)
     return {
         "job": job.name,
@@ -223,7 +223,7 @@ def describe_job(job: Job) -> dict[str, Any]:
 
 
 def scheduler_is_running(loaded: LoadedSettings) -> bool:
-    """Whether a process of this home runs what is due."""
+    """Return whether a process of this home runs what is due."""
     return is_locked(loaded.home / "locks" / f"{SCHEDULE_RUN}.lock")
 
 

@@ -133,7 +133,7 @@ class JournalSearch:
         return self._search
 
     async def _has_vectors(self) -> bool:
-        """Without stored vectors, the embedder is not loaded."""
+        """Return whether vectors are stored; without any, the embedder is not loaded."""
         store = self._loaded.store
         if isinstance(store, Path):
             return vectors_path(store).exists()

@@ -85,18 +85,19 @@ class JournalMonitor:
         self._announced: JournalOutage | None = None
 
     async def run(self) -> None:
-        """Until cancelled, or until everything must be opened again on the journal."""
+        """Check the journal until cancelled, or until everything has to be opened again."""
         while not self._journal.rebuild_needed.is_set():
             await self._check_journal()
             await anyio.sleep(JOURNAL_CHECK_INTERVAL_S)
 
     async def until_writable(self) -> None:
-        """At least one check later: what failed for another reason must not be retried at once."""
+        """Wait until the journal can be written, for at least one check: what failed for another
+        reason must not be retried at once."""
         await anyio.sleep(JOURNAL_CHECK_INTERVAL_S)
         await self._journal.wait_until_writable()
 
     def gauges(self) -> dict[str, float]:
-        """For the metrics."""
+        """Return the state of the journal as metrics."""
         journal = self._journal
         return {
             "journal_writable": float(journal.outage is None),

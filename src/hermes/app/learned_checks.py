@@ -22,7 +22,8 @@ LearnedMark = Literal["off", "on", "false-alarm"]
 def open_learned_checks(
     loaded: LoadedSettings, environment: Environment, *, stored: bool
 ) -> LearnedObserver | None:
-    """None where they are switched off. `stored`: whether they are kept in the home folder."""
+    """Return None where they are switched off. `stored`: whether they are kept in the home
+    folder."""
     settings = loaded.settings.sre.learned
     if not settings.enabled:
         return None
@@ -32,7 +33,8 @@ def open_learned_checks(
 
 
 def read_learned_checks(loaded: LoadedSettings, target: str) -> tuple[LearnedCheck, ...]:
-    """As the watch stored them last, at most five minutes ago while it runs."""
+    """Read the learned checks as the watch stored them last; a running watch stores them every five
+    minutes."""
     state = LearnedStore(loaded.home, target).load()
     return LearnedChecks(state, loaded.settings.sre.learned.disabled).checks()
 

@@ -74,7 +74,7 @@ class LessonWriter:
         self.limits = limits or ExperimentLimits()
 
     async def write(self, details: IncidentDetails) -> PeopleLesson | None:
-        """None where no failing state was kept. The event is not published yet."""
+        """Return None where no failing state was kept. The event is not published yet."""
         kept = await read_kept_states(self.states.journal, details)
         failing = kept.get("failing")
         if failing is None:
@@ -209,7 +209,8 @@ class _LessonWork:
     async def _draft(
         self, fix: PeopleFix, rehearsed: RehearsedRevert, setup: CopySetup, trial: CopyTrial
     ) -> DistilledSkill:
-        """Without restarts of services that did not fail, unless the fix needs them."""
+        """Draft a playbook without restarts of services that did not fail, unless the fix needs
+        them."""
         rehearsal = self._rehearsal(setup, trial)
         own = tuple(
             each.command
@@ -353,7 +354,7 @@ class _LessonWork:
         )
 
     def _diff(self, fixes: Sequence[Revert]) -> str:
-        """From the failing state to the fixed one."""
+        """Return the difference between the failing state and the fixed one."""
         found = []
         for each in fixes:
             change = each.suspect.change

@@ -42,7 +42,7 @@ class LoginOptions(Value, kw_only=True, frozen=True):
 
 
 def has_screen(loaded: LoadedSettings) -> bool:
-    """Whether a browser can be opened here."""
+    """Return whether a browser can be opened here."""
     return any(loaded.secrets.get(name) for name in _SCREEN_VARIABLES)
 
 

@@ -147,7 +147,7 @@ async def remove_server(loaded: LoadedSettings, name: str) -> None:
 
 
 def find_suspicious_text(text: str) -> list[str]:
-    """What the scanner for foreign skills finds in a description: hidden text, orders."""
+    """Return what the scanner for foreign skills finds in a description: hidden text, orders."""
     from hermes.skills.scanner.deobfuscation import (
         check_hidden_text,
         decode_hidden_texts,

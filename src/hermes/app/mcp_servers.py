@@ -25,7 +25,7 @@ INSTALL_HINT = 'the library for MCP is not installed: pip install "hermes-oncall
 
 
 def has_servers(home: Path) -> bool:
-    """Whether any server was added. Costs one look at a folder."""
+    """Return whether any server was added. Costs one look at a folder."""
     return any((home / "mcp").glob("*.json"))
 
 

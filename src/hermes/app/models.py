@@ -42,32 +42,33 @@ class ModelReachability:
 
     def __init__(self, loaded: LoadedSettings, name: str) -> None:
         self._loaded, self.name = loaded, name
-        self._trouble: str | None = None
+        self._problem: str | None = None
         self._asked_at = 0.0
 
     @property
-    def words(self) -> str:
+    def description(self) -> str:
         """The name with what is known by now; for a greeting that must not wait."""
         if is_bundled(self.name):
             return f"{self.name} (bundled; it can only talk)"
         if not self._server():
             return self.name
-        if self._trouble is None:
+        if self._problem is None:
             return f"{self.name} (configured, not reached yet)"
-        return f"{self.name} ({self._trouble or 'its server is reachable'})"
+        return f"{self.name} ({self._problem or 'its server is reachable'})"
 
-    async def trouble(self) -> str:
-        """Why it cannot be reached; empty when its server accepts connections or has none."""
+    async def connection_problem(self) -> str:
+        """Return why it cannot be reached; empty when its server accepts connections or has
+        none."""
         server = self._server()
         if not server:
             return ""
-        if self._trouble is None or time.monotonic() - self._asked_at > REACH_CACHE_S:
-            self._trouble = await _connection_problem(*server)
+        if self._problem is None or time.monotonic() - self._asked_at > REACH_CACHE_S:
+            self._problem = await _connection_problem(*server)
             self._asked_at = time.monotonic()
-        return self._trouble
+        return self._problem
 
     def _server(self) -> tuple[str, int] | None:
-        """None where there is nothing to connect to, or only a proxy could tell."""
+        """Return None where there is nothing to connect to, or only a proxy could tell."""
         if any(self._loaded.secrets.get(name) for name in PROXY_VARIABLES):
             return None
         try:
@@ -154,7 +155,7 @@ class ApplicationModels:
         )
 
     def substitute_for(self, reference: str, folder: Path) -> Model | None:
-        """What answers in a conversation when that model is not capable; None when it is."""
+        """Return what answers in a conversation when that model is not capable; None when it is."""
         resumed = reference == CHECKS_MODEL_REFERENCE  # then use what can answer now
         if lacks_capable_model(self._loaded, "" if resumed else reference):
             from hermes.app.health import ChecksModel
@@ -187,7 +188,8 @@ class ApplicationModels:
 
 
 def lacks_capable_model(loaded: LoadedSettings, reference: str) -> bool:
-    """True for the small bundled model, and where no model was chosen and there is no key."""
+    """Return True for the small bundled model, and where no model was chosen and there is no
+    key."""
     settings = loaded.settings.model
     target = resolve_reference(reference, settings)
     if target.provider.dialect == "local":

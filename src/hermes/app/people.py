@@ -55,7 +55,7 @@ class PeopleRegister:
         return self._people
 
     async def local_actor(self) -> str:
-        """Who the user of this process is: a person, or the user itself."""
+        """Return who the user of this process is: a person, or the user itself."""
         return (await self.current()).actor_of(UNIX, user_name())
 
 
@@ -162,7 +162,7 @@ async def approve_pairing(
 async def revoke_pairing(
     loaded: LoadedSettings, journal: Journal, channel: str, id: str
 ) -> PairingRevoked:
-    """They may no longer talk to Hermes there. Raises `HermesError`."""
+    """Revoke a pairing: this person may no longer talk to Hermes there. Raises `HermesError`."""
     who, id = await require_person(loaded, journal), normalize_id(channel, id)
     if not (await load_people(loaded, journal)).is_paired(channel, id):
         raise HermesError(
@@ -176,7 +176,7 @@ async def revoke_pairing(
 async def list_pairings(
     loaded: LoadedSettings, journal: Journal
 ) -> "tuple[list[PendingPairing], list[PairingApproved]]":
-    """Who waits with a code, and who was let in."""
+    """Return who waits with a code, and who was let in."""
     from hermes.gateway.pairing import PairingCodes
 
     history = PeopleHistory()

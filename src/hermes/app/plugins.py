@@ -85,7 +85,7 @@ def _describe(origin: str, checks: list[PluginCheck]) -> PluginOverview:
 
 
 def _required_names(requirements: list[str]) -> Iterator[str]:
-    """Without those of extras, which may be left out on purpose."""
+    """Return the required packages, without those of extras, which may be left out on purpose."""
     for text in requirements:
         found = _REQUIREMENT.match(text)
         if found and "extra" not in (found["when"] or ""):

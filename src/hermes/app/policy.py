@@ -54,7 +54,7 @@ class LazyPolicy:
         self._isolated = isolated
         self._policy: DocumentPolicy | None = None
         self._incidents: dict[str, IncidentFacts] = {}
-        self._living: set[str] = set()
+        self._active_runs: set[str] = set()
         self._always = AlwaysRulesFile(always_rules_path(loaded))
         if any(path.is_dir() for path in self._folders()):
             self._open()
@@ -70,21 +70,21 @@ class LazyPolicy:
             verdict = policy.evaluate(effects)
         return verdict
 
-    def heard(self, run: str, text: str, trusted: bool, call: ToolCall | None = None) -> None:
-        self._open().heard(run, text, trusted, call)
+    def record_text(self, run: str, text: str, trusted: bool, call: ToolCall | None = None) -> None:
+        self._open().record_text(run, text, trusted, call)
 
-    def started(self, action: Action) -> None:
-        self._open().started(action)
+    def record_start(self, action: Action) -> None:
+        self._open().record_start(action)
 
-    def recalled(self, action: Action) -> None:
-        self._open().recalled(action)
+    def record_earlier_action(self, action: Action) -> None:
+        self._open().record_earlier_action(action)
 
-    def keep(self, run: str) -> None:
-        """The run is in use: what it reads and writes is remembered until `forget`."""
-        self._living.add(run)
+    def remember(self, run: str) -> None:
+        """Remember what an active run reads and writes, until `forget` is called for it."""
+        self._active_runs.add(run)
 
     def forget(self, run: str) -> None:
-        self._living.discard(run)
+        self._active_runs.discard(run)
         self._incidents.pop(run, None)
         if self._policy is not None:
             self._policy.forget(run)
@@ -95,7 +95,7 @@ class LazyPolicy:
 
         self._incidents.pop(run, None)
         self._incidents[run] = IncidentFacts(id=incident, severity=severity, service=service)
-        self.keep(run)
+        self.remember(run)
         for oldest in list(self._incidents)[:-MAX_KEPT_INCIDENTS]:
             self.forget(oldest)
 
@@ -107,7 +107,7 @@ class LazyPolicy:
             self._policy = open_policy(
                 self._loaded, self._folder, isolated=self._isolated, incidents=self._incidents
             )
-            self._policy.set_living(self._living)
+            self._policy.set_active_runs(self._active_runs)
         return self._policy
 
 
@@ -149,7 +149,7 @@ def open_policy(
             sandbox_writes=SandboxRecords(loaded.home),
         )
 
-    def situate(action: Action) -> ActionContext:
+    def action_context(action: Action) -> ActionContext:
         cwd = action.cwd or str(folder)
         run = action.run.partition("/")[0].partition("#")[0]
         return ActionContext(
@@ -162,7 +162,7 @@ def open_policy(
         )
 
     return DocumentPolicy(
-        rules, reader, context_of=situate, clock=clock_in_timezone(settings.timezone)
+        rules, reader, context_of=action_context, clock=clock_in_timezone(settings.timezone)
     )
 
 
@@ -206,7 +206,8 @@ def _program_folders(loaded: LoadedSettings) -> tuple[str, ...]:
 
 
 def kernel_support_here(loaded: LoadedSettings, backend: str = "") -> KernelSupport:
-    """What the kernel would enforce in the environment that the settings, or `backend`, name."""
+    """Return what the kernel would enforce in the environment that the settings, or `backend`,
+    name."""
     from hermes.environments.open import expected_kernel_support
 
     return expected_kernel_support(backend or loaded.settings.terminal.backend)
@@ -221,7 +222,7 @@ def effective_policy_settings(loaded: LoadedSettings, *, isolated: bool) -> Poli
 
 
 def always_rules_path(loaded: LoadedSettings) -> Path:
-    """Where the answers "always" are kept, among the operator's own rules."""
+    """Return the file of the operator's own rules in which the answers "always" are kept."""
     own = loaded.settings.policy.folder
     return (Path(own).expanduser() if own else loaded.home / "policies") / "always.yaml"
 
@@ -237,7 +238,7 @@ INCIDENT_RUN_PREFIX, WATCH_RUN = "incident-", "watch"
 
 
 async def deny_unattended(action: Action, decision: Decision) -> Approval:
-    """Where no person can be asked, the answer is no."""
+    """Deny the action: no person can be asked."""
     return Approval(approved=False, by="nobody")
 
 
@@ -251,7 +252,7 @@ class ApplicationApprover:
         bus: Bus,
         policy: LazyPolicy,
         redactor: SecretRedactor,
-        party: Approver | AnswersApprovals,
+        local_approver: Approver | AnswersApprovals,
         people: PeopleRegister,
     ) -> None:
         self._loaded = loaded
@@ -259,7 +260,7 @@ class ApplicationApprover:
         self._policy = policy
         self._redactor = redactor
         self._people = people
-        self._party = None if party is deny_unattended else party
+        self._local_approver = None if local_approver is deny_unattended else local_approver
         self._approvals: JournalApprover | None = None
         self._interrupted: InterruptedAnnouncements | None = None
 
@@ -289,7 +290,7 @@ class ApplicationApprover:
 
         settings = self._loaded.settings.policy
         options = ApprovalOptions(requester=requester, groups=groups, wait=settings.wait)
-        if self._party is None and settings.wait:  # a person at a terminal is asked again
+        if self._local_approver is None and settings.wait:  # a person at a terminal is asked again
             self._interrupted = InterruptedAnnouncements(
                 self._bus, self._policy.decide, options, redact=self._redactor
             )
@@ -297,7 +298,7 @@ class ApplicationApprover:
             self._bus,
             self._policy.decide,
             options,
-            self._party,
+            self._local_approver,
             save_always=partial(_save_always_rule, self._loaded),
             redact=self._redactor,
         )
@@ -317,7 +318,7 @@ def _save_always_rule(loaded: LoadedSettings, request: ApprovalRequested, by: st
 
 
 def is_run_active(loaded: LoadedSettings, run: str) -> bool:
-    """Whether a process works on this run now, and so receives an answer at once."""
+    """Return whether a process works on this run now, and so receives an answer at once."""
     parent = run.partition("/")[0]  # a subagent runs in the process of its parent
     return _is_locked(loaded, parent) or (
         parent.startswith(INCIDENT_RUN_PREFIX) and _is_locked(loaded, WATCH_RUN)
@@ -366,8 +367,8 @@ def _file_stamp(file: Path) -> tuple[int, int, int]:
 
 
 def with_waiting_approvals(loaded: LoadedSettings) -> LoadedSettings:
-    """No person is here, but one may answer from elsewhere: wait, unless the settings say
-    otherwise."""
+    """Return settings under which a question waits for an answer from elsewhere, unless the
+    settings say otherwise."""
     if loaded.origin("policy.wait").source != "default":
         return loaded
     return loaded.with_sections(policy=replace(loaded.settings.policy, wait=True))

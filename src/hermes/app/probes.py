@@ -113,7 +113,7 @@ async def select_admitted_probes(
 
 
 def own_log_files(loaded: LoadedSettings) -> tuple[Path, ...]:
-    """Where Hermes itself writes: what it reports there is no news of the host."""
+    """Return the logs that Hermes itself writes: what it reports there is no news of the host."""
     sinks = loaded.settings.sre.notices.sinks
     streams = (Path(f"/proc/self/fd/{number}") for number in (1, 2))
     return (

@@ -119,7 +119,7 @@ class Agent:
         return self.conversation.usage
 
     async def ask(self, text: str) -> str:
-        """One turn. Raises errors of models, budgets and the store."""
+        """Run one turn and return its answer. Raises errors of models, budgets and the store."""
         return await self.conversation.say(text)
 
 

@@ -58,7 +58,7 @@ class RunLocks:
 
 
 async def lock_run(run: str, claims: RunLocks, journal: object) -> None:
-    """On this machine, and where several machines share a store, among all of them."""
+    """Lock a run on this machine and, where several machines share a store, among all of them."""
     claims.acquire(run)
     holder = await journal.claim(run) if isinstance(journal, ClaimsRuns) else ""
     if holder:

@@ -43,7 +43,8 @@ class SecretRedactor:
         return self._open()(event)
 
     def clean_recorded(self, event: Event | UnknownEvent) -> Event | UnknownEvent:
-        """For exports: what an older version kept in the clear. Unreadable events stay."""
+        """Redact recorded events for an export: an older version may have kept a secret. Unreadable
+        events stay as they are."""
         return event if isinstance(event, UnknownEvent) else self._open()(event)
 
     def clean_line(self, line: bytes) -> bytes:

@@ -49,7 +49,7 @@ NO_FFMPEG_TEXT = "ffmpeg is missing, which turns a recording into what {engine} 
 
 
 def transcriber_name(loaded: LoadedSettings) -> str:
-    """Which engine turns speech into text; empty: none is configured."""
+    """Return which engine turns speech into text; empty: none is configured."""
     speech = loaded.settings.speech
     if speech.provider:
         return speech.provider
@@ -61,7 +61,7 @@ def transcriber_name(loaded: LoadedSettings) -> str:
 
 
 def speaker_name(loaded: LoadedSettings) -> str:
-    """Which engine reads text aloud; empty: none is there."""
+    """Return which engine reads text aloud; empty: none is there."""
     speech = loaded.settings.speech
     if speech.speaker:
         return speech.speaker
@@ -75,7 +75,7 @@ def _program(loaded: LoadedSettings, name: str) -> str | None:
 
 
 def _is_silent(wav: Path) -> bool:
-    """False for one that cannot be read: not every engine makes plain WAV files."""
+    """Return False for one that cannot be read: not every engine makes plain WAV files."""
     with suppress(ToolError):
         return read_wav(wav).silent
     return False
@@ -150,7 +150,8 @@ class ApplicationSpeech:
         return target
 
     async def _check_recording(self, wav: Path) -> float:
-        """Its length. Raises `ToolError` for one that is empty, silent or too long."""
+        """Return the length of a recording. Raises `ToolError` for one that is empty, silent or too
+        long."""
         found = await to_thread.run_sync(read_wav, wav)
         if problem := recording_problem(found, self._settings.max_seconds):
             raise ToolError(problem)
@@ -212,7 +213,7 @@ class ApplicationSpeech:
         )
 
     async def _run_program(self, argv: Sequence[str]) -> ProgramResult:
-        """With PATH, HOME and LANG only: a program of the operator's sees none of our keys."""
+        """Run a program of the operator with PATH, HOME and LANG only: it sees none of our keys."""
         secrets = self._loaded.secrets
         variables = {name: secrets[name] for name in ("PATH", "HOME", "LANG") if secrets.get(name)}
         variables.setdefault("PATH", "/usr/local/bin:/usr/bin:/bin")

@@ -137,10 +137,10 @@ def _state_event(found: RecordedRound, id: str, known_good: bool) -> StateRecord
 async def is_settled(
     journal: Journal, settled: timedelta, now: datetime, *, first: bool = False
 ) -> bool:
-    """Whether the services passed all rounds of checks in this time, at least one at its start and
-    one now, and no incident about a service is open. A busy or full host counts as good: a failing
-    service is to be compared with it. `first`: the last round is enough, as an early state to
-    compare with is better than none."""
+    """Return whether the services passed all rounds of checks in this time, at least one at its
+    start and one now, and no incident about a service is open. A busy or full host counts as good:
+    a failing service is to be compared with it. `first`: the last round is enough, as an early
+    state to compare with is better than none."""
     rounds = [
         recorded.event
         async for recorded in journal.read(kinds=("health.checked",), since=now - 2 * settled)
@@ -161,7 +161,7 @@ def _services_passed(checked: HealthChecked) -> bool:
 
 
 async def _works_on_service(journal: Journal) -> bool:
-    """Whether an incident is open that is not only about how busy or full the host is."""
+    """Return whether an incident is open that is not only about how busy or full the host is."""
     records = [each async for each in journal.read(kinds=INCIDENT_KINDS)]
     being_worked_on = [
         each
@@ -201,7 +201,7 @@ async def own_commands(journal: Journal, after: datetime) -> list[OwnCommand]:
 
 
 def used_cpu_seconds() -> float:
-    """Of this process and the programs it ran."""
+    """Return the processor time of this process and of the programs that it ran."""
     times = os.times()
     return times.user + times.system + times.children_user + times.children_system
 

@@ -25,7 +25,7 @@ Lack = tuple[str, str]
 
 
 def find_engine_problem(setting: str, name: str, home: Path) -> str:
-    """Why the setting cannot have that value; empty when there is such an engine."""
+    """Return why the setting cannot have that value; empty when there is such an engine."""
     group = ENGINE_GROUPS.get(setting)
     if not group or not name or name in plugin_names(group, home):
         return ""
@@ -35,8 +35,8 @@ def find_engine_problem(setting: str, name: str, home: Path) -> str:
 def check_configuration(
     tool: str, loaded: LoadedSettings, model: str = ""
 ) -> ToolAvailability | None:
-    """What the provider of a tool lacks; None when the tool could be called. `model` is that of the
-    conversation."""
+    """Return what the provider of a tool lacks; None when the tool could be called. `model` is that
+    of the conversation."""
     match tool:
         case "image_generate":
             lack = _image_lack(loaded)
@@ -76,7 +76,7 @@ def _vision_lack(loaded: LoadedSettings, model: str) -> Lack | None:
 
 
 def _mixture_lack(loaded: LoadedSettings) -> Lack | None:
-    """Of the first mixture, which is the one that the tool asks."""
+    """Return what the first mixture lacks, which is the one that the tool asks."""
     from hermes.app.model_tools import model_key_variable
     from hermes.models.mixture import MIN_ANSWERS, find_mixture
 
@@ -94,7 +94,7 @@ def _mixture_lack(loaded: LoadedSettings) -> Lack | None:
 
 
 def _search_lack(loaded: LoadedSettings) -> Lack | None:
-    """None when one of the named providers can be asked."""
+    """Return None when one of the named providers can be asked."""
     lacks: list[Lack] = []
     for name in loaded.settings.tools.web.search:
         lack = _provider_lack(loaded, name)

@@ -47,7 +47,7 @@ def configured_environment(
 
 
 def environment_options(loaded: LoadedSettings, folder: Path) -> EnvironmentOpening:
-    """What an environment of any kind may know."""
+    """Return what an environment of any kind may know."""
     terminal = loaded.settings.terminal
     return EnvironmentOpening(
         settings=terminal,
@@ -106,7 +106,7 @@ def schedule_tools(loaded: LoadedSettings, journal: Journal, policy: Policy) -> 
 
 
 def copy_tools(environment: Environment) -> dict[str, Tool]:
-    """None where the environment cannot be copied."""
+    """Return None where the environment cannot be copied."""
 
     async def run(commands: Sequence[str], timeout_s: float) -> str:
         from hermes.app.fix_tests import try_commands  # copies are loaded with the first one
@@ -220,7 +220,7 @@ def build_tooling(
 
 
 def check_provider(tool: str, loaded: LoadedSettings, model: str = "") -> ToolAvailability | None:
-    """What the configured provider of a tool lacks; None: nothing."""
+    """Return what the configured provider of a tool lacks; None: nothing."""
     if tool not in PROVIDER_TOOLS:
         return None
     from hermes.app.tool_availability import check_configuration
@@ -279,8 +279,8 @@ class _ValuesInSettings:
 
 
 def host_capabilities(loaded: LoadedSettings) -> HostCapabilities:
-    """What is there for tools. Programs are only looked for on this host: in any other environment
-    a command would have to be started for it."""
+    """Return what is there for tools. Programs are only looked for on this host: in any other
+    environment a command would have to be started for it."""
     on_host = loaded.settings.terminal.backend == "local"
     return HostCapabilities(
         programs=_ProgramsOnHost(loaded.secrets.get("PATH")) if on_host else None,

@@ -183,7 +183,8 @@ class TraceExporter:
         )
 
     async def _post(self, spans: list[Span]) -> str:
-        """What the collector did not accept. Raises `CollectorUnavailable`, `CollectorRefused`."""
+        """Return what the collector did not accept. Raises `CollectorUnavailable`,
+        `CollectorRefused`."""
         resource = {
             "service.name": self._settings.service,
             "service.version": __version__,
@@ -239,7 +240,7 @@ async def read_run_spans(journal: Journal, run: str) -> list[Span]:
 
 
 def traces_address(url: str) -> str:
-    """Where traces are sent. Raises `SettingsError`."""
+    """Return the address that traces are sent to. Raises `SettingsError`."""
     if not url:
         raise SettingsError(
             "no collector is configured: hermes config set otlp.url http://127.0.0.1:4318"

@@ -39,7 +39,7 @@ TRAJECTORY_WRITERS: Mapping[TrajectoryFormat, Callable[[Trajectory], dict[str, A
 
 
 def describe_tools(loaded: LoadedSettings) -> dict[str, ToolSpec]:
-    """Every tool that can be described here, whether or not it is chosen or available."""
+    """Describe every tool that can be described here, whether or not it is chosen or available."""
     from hermes.core.plugins import plugin_names
     from hermes.gym.episodes.run_summary import make_conclude_tool
     from hermes.memory.journal.in_memory import InMemoryJournal
@@ -191,7 +191,7 @@ def _find_distribution(loaded: LoadedSettings, plan: BatchPlan) -> ToolsetDistri
 async def run_job(
     loaded: LoadedSettings, plan: BatchPlan, folder: Path, job: BatchPrompt
 ) -> TrajectoryLines:
-    """One prompt, from an empty folder to its lines. No person can approve anything."""
+    """Run one prompt in an empty folder and return its lines. No person can approve anything."""
     toolsets = draw_toolsets(_find_distribution(loaded, plan), job.key)
     work_folder = (folder / "work" / job.key).absolute()
     try:

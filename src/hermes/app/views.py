@@ -74,7 +74,7 @@ async def view_approvals(
 
 
 async def view_approval(loaded: LoadedSettings, journal: Journal, id: str) -> PlainObject:
-    """One request. Raises `HermesError`."""
+    """Describe one approval request. Raises `HermesError`."""
     return describe_approval(await find_approval_request(journal, id), loaded)
 
 
@@ -134,7 +134,7 @@ async def read_incident(journal: Journal, wanted: str) -> Incident:
 
 
 async def view_incident(journal: Journal, wanted: str) -> PlainObject:
-    """One incident in full. Raises `HermesError`."""
+    """Describe one incident in full. Raises `HermesError`."""
     records = await read_incident_records(journal, (await find_incident(journal, wanted)).run)
     data = gather_report_data(records, earlier=await read_earlier_incidents(journal, records))
     alerts = await read_incident_alerts(journal, data.incident)
@@ -142,7 +142,7 @@ async def view_incident(journal: Journal, wanted: str) -> PlainObject:
 
 
 def summarize_incident(incident: Incident) -> PlainObject:
-    """One incident in a list."""
+    """Describe one incident for a list."""
     details, times = incident.details, incident_times(incident)
     over, recovered, answer = incident.over_at, incident.recovered, resolver_of(incident)
     return {
@@ -178,7 +178,7 @@ def summarize_incident(incident: Incident) -> PlainObject:
 
 
 def describe_incident(data: ReportData) -> PlainObject:
-    """One incident with its cause, changes, checks and cost."""
+    """Describe one incident with its cause, changes, checks and cost."""
     incident = data.incident
     return {
         **summarize_incident(incident),

@@ -60,6 +60,8 @@ ALREADY_WATCHING_TEXT = (
 )
 
 WatchOutput = Literal["terminal", "chats"]
+LISTEN_AGAIN_S = 60.0
+"""Seconds until a port that another program has is tried again."""
 ALL_OUTPUTS: tuple[WatchOutput, ...] = ("terminal", "chats")
 
 
@@ -108,7 +110,7 @@ class RunningWatch:
             at_start=("health",),
         )
 
-    async def until_rebuilt(self) -> None:
+    async def wait_for_rebuild(self) -> None:
         """Return when the journal has to be opened again: leave the block, and enter another."""
         await _rebuild_event(self.application).wait()
 
@@ -123,7 +125,7 @@ class RunningWatch:
         """What responds to an incident, as far as it is known."""
         if self.reachability is None:
             return "no model: playbooks and checks only"
-        return f"playbooks, then {self.reachability.words}"
+        return f"playbooks, then {self.reachability.description}"
 
 
 @dataclass(frozen=True)
@@ -319,7 +321,8 @@ def _rebuild_event(application: Application) -> anyio.Event:
 
 
 async def _fill_playbooks(playbook_cache: PlaybookCache) -> None:
-    """Before the first alert; what cannot be read now is read when it is needed."""
+    """Read the playbooks before the first alert; what cannot be read now is read when it is
+    needed."""
     with suppress(StoreError):
         await playbook_cache.fill()
 
@@ -361,7 +364,7 @@ def _open_notifications(
         report=write_warning,
     )
     filters, channels = [accepts for _, accepts in sinks], dict[str, "ConfiguredChannel"]()
-    if "chats" in outputs and loaded.settings.channels.begun(loaded.secrets.get):
+    if "chats" in outputs and loaded.settings.channels.partly_configured(loaded.secrets.get):
         from hermes.app.channels import home_chat_filters, usable_channels
 
         channels = usable_channels(loaded, write_warning)
@@ -413,7 +416,7 @@ async def _open_alert_sources(
         group.start_soon(events.run)
     if not listen:
         return ""
-    from hermes.web.alert_server import WatchStatus, serve_alerts
+    from hermes.web.alert_server import AlertListenError, WatchStatus, serve_alerts
 
     reader: JournalActivity | None = None
 
@@ -432,7 +435,7 @@ async def _open_alert_sources(
 
     watched = WatchStatus(
         open_incidents=watch.by_severity,
-        heartbeat=lambda: watch.alive_at,
+        heartbeat=lambda: watch.heartbeat_at,
         gauges=gauges,
         activity=activity,
         token_rights=token_rights,
@@ -442,9 +445,23 @@ async def _open_alert_sources(
     token = loaded.secrets.get(web.token_variable) or ""
 
     async def serve(*, task_status: TaskStatus[str]) -> None:
-        await serve_alerts(
-            application.bus, web, token=token, watch=watched, api=api, task_status=task_status
-        )
+        """Without the port the watch goes on: a host that is not watched is worse."""
+        while True:
+            try:
+                await serve_alerts(
+                    application.bus,
+                    web,
+                    token=token,
+                    watch=watched,
+                    api=api,
+                    task_status=task_status,
+                )
+            except AlertListenError as error:
+                if task_status is not anyio.TASK_STATUS_IGNORED:
+                    write_warning(f"no alerts of other monitors are received: {error}")
+                    task_status.started("")
+                    task_status = anyio.TASK_STATUS_IGNORED
+            await anyio.sleep(LISTEN_AGAIN_S)
 
     return str(await group.start(serve))
 

@@ -100,7 +100,7 @@ def _with_held_events(location: StoreLocation, journal: JournalStore) -> Journal
 
 
 def has_content(run: RunSummary) -> bool:
-    """False for a chat without messages."""
+    """Return False for a chat without messages."""
     return bool(run.messages > 1 or run.task or run.title)
 
 

@@ -3,18 +3,18 @@
 from hermes.cli.lazy import cli_group
 
 INCIDENT_COMMANDS = {
-    "list": ("incidents.show:list_", "The latest incidents, or those still open"),
-    "show": ("incidents.show:show", "One in full: cause, changes, checks, times"),
-    "timeline": ("incidents.reports:timeline", "The timeline of one"),
-    "report": ("incidents.reports:report", "The report of one, as Markdown"),
-    "watch": ("incidents.watch:watch", "Follow the work on one live"),
+    "list": ("incidents.show:list_", "List the latest incidents, or the open ones"),
+    "show": ("incidents.show:show", "Show one incident: cause, changes, checks, times"),
+    "timeline": ("incidents.reports:timeline", "Show the timeline of an incident"),
+    "report": ("incidents.reports:report", "Print the report of an incident as Markdown"),
+    "watch": ("incidents.watch:watch", "Follow the work on an incident live"),
     "open": ("incidents.update:open_", "Report a problem"),
-    "ack": ("incidents.update:ack", "Acknowledge one"),
-    "tell": ("incidents.update:tell", "Tell what you know about one"),
-    "close": ("incidents.update:close", "Close one, with a reason"),
-    "reopen": ("incidents.update:reopen", "Open one again"),
-    "stats": ("incidents.reports:stats", "How many, how long, with and without skills"),
-    "replay": ("drills.incident_drills:replay", "Work on one again, in a box"),
+    "ack": ("incidents.update:ack", "Acknowledge an incident"),
+    "tell": ("incidents.update:tell", "Add what you know about an incident"),
+    "close": ("incidents.update:close", "Close an incident, with a reason"),
+    "reopen": ("incidents.update:reopen", "Reopen an incident"),
+    "stats": ("incidents.reports:stats", "Count incidents and how long they took"),
+    "replay": ("drills.incident_drills:replay", "Replay an incident in a box"),
 }
 
 
@@ -41,9 +41,9 @@ def incident() -> None:
 
 
 STATE_COMMANDS = {
-    "list": ("states.commands:list_", "The recorded states"),
-    "show": ("states.commands:show", "What one state consists of"),
-    "diff": ("states.commands:diff", "What differs between two states, or from now"),
+    "list": ("states.commands:list_", "List the recorded states"),
+    "show": ("states.commands:show", "Show what a state consists of"),
+    "diff": ("states.commands:diff", "Compare two states, or one with the host now"),
     "record": ("states.commands:record", "Record the state of the host now"),
     "delete": ("states.commands:delete", "Delete a state and its content"),
 }
@@ -62,7 +62,7 @@ hermes state delete 000012-4f2a
     default="list",
 )
 def state() -> None:
-    """Recorded states of the host. Without a command: list.
+    """List, compare and record states of the host. Without a command: list.
 
     A known good state is one in which all checks had passed for a while. ID is the id of a state,
     or its beginning. Contents stay in the home folder; what is shown has no secrets.
@@ -72,13 +72,13 @@ def state() -> None:
 
 
 APPROVAL_COMMANDS = {
-    "list": ("approvals:list_", "The open requests"),
-    "show": ("approvals:show", "One request in full"),
+    "list": ("approvals:list_", "List the open requests"),
+    "show": ("approvals:show", "Show one request in full"),
     "approve": ("approvals:approve", "Approve a request"),
     "deny": ("approvals:deny", "Deny a request"),
     "stop": ("approvals:stop", "Prevent an announced action"),
     "watch": ("approvals:watch", "Show requests as they arrive"),
-    "grants": ("approvals:grants", "Actions that may be repeated without asking"),
+    "grants": ("approvals:grants", "List actions that may be repeated without asking"),
     "revoke": ("approvals:revoke", "Revoke a grant"),
 }
 
@@ -107,7 +107,7 @@ def approvals() -> None:
 
 MAINTENANCE_COMMANDS = {
     "add": ("monitoring.maintenance:add", "Suppress alerts of a target for a while"),
-    "list": ("monitoring.maintenance:list_", "Open and coming windows"),
+    "list": ("monitoring.maintenance:list_", "List current and future windows"),
     "end": ("monitoring.maintenance:end", "End a window early"),
 }
 
@@ -124,9 +124,10 @@ hermes maintenance end web
     default="list",
 )
 def maintenance() -> None:
-    """Windows in which alerts are recorded but open no incident. Without a command: list.
+    """Silence alerts for a while. Without a command: list.
 
-    An alert that still fires when a window ends opens an incident then.
+    During a maintenance window alerts are recorded but open no incident.
+    One that still fires when the window ends opens an incident then.
 
     Exit codes: 0 fine, 1 there is no such window, 2 wrong usage, 6 the store failed.
     """
@@ -134,16 +135,16 @@ def maintenance() -> None:
 
 CRON_COMMANDS = {
     "add": ("schedule.edit:add", "Add a job: words, cron or a date, and what to do"),
-    "list": ("schedule.show:list_", "All jobs, their next times and last outcomes"),
-    "show": ("schedule.show:show", "One job with its meaning and last result"),
-    "next": ("schedule.show:next_", "The next times of jobs, or of a schedule to try"),
+    "list": ("schedule.show:list_", "List all jobs, their next times and last outcomes"),
+    "show": ("schedule.show:show", "Show a job with its schedule and last result"),
+    "next": ("schedule.show:next_", "Show the next times of jobs, or of a schedule"),
     "run": ("schedule.show:run", "Run a job now"),
-    "pause": ("schedule.edit:pause", "Stop a job until it is resumed"),
-    "resume": ("schedule.edit:resume", "End a pause"),
+    "pause": ("schedule.edit:pause", "Pause a job until it is resumed"),
+    "resume": ("schedule.edit:resume", "Resume a paused job"),
     "remove": ("schedule.edit:remove", "Remove a job; its history stays"),
-    "history": ("schedule.show:history", "What became of every due time"),
+    "history": ("schedule.show:history", "Show the outcome of every due time"),
     "export": ("schedule.edit:export", "Write all jobs as YAML"),
-    "apply": ("schedule.edit:apply", "Make the jobs as in a file"),
+    "apply": ("schedule.edit:apply", "Make the jobs match a file"),
 }
 
 
@@ -184,9 +185,9 @@ def task() -> None:
 
 SERVICE_COMMANDS = {
     "install": ("monitoring.service:install", "Keep the watch running, also after a reboot"),
-    "status": ("monitoring.service:status", "Whether it is installed and running"),
-    "logs": ("monitoring.service:logs", "What the watch printed"),
-    "uninstall": ("monitoring.service:uninstall", "Remove what install made; the home stays"),
+    "status": ("monitoring.service:status", "Show whether it is installed and running"),
+    "logs": ("monitoring.service:logs", "Show what the watch printed"),
+    "uninstall": ("monitoring.service:uninstall", "Remove what install created; the home stays"),
 }
 
 
@@ -210,9 +211,9 @@ def service() -> None:
 
 
 MEMORY_COMMANDS = {
-    "list": ("memory.read:list_", "The facts, the latest confirmed first"),
-    "show": ("memory.read:show", "One fact with its sources"),
-    "history": ("memory.read:history", "The events of a fact, or of all facts"),
+    "list": ("memory.read:list_", "List the facts, the latest confirmed first"),
+    "show": ("memory.read:show", "Show a fact with its sources"),
+    "history": ("memory.read:history", "Show the events of a fact, or of all facts"),
     "add": ("memory.write:add", "Add a fact"),
     "share": ("memory.write:share", "Share a fact with the team; --stop ends it"),
     "forget": ("memory.write:forget", "Remove facts from recall, search and lists"),
@@ -248,16 +249,16 @@ def memory() -> None:
 
 
 POLICY_COMMANDS = {
-    "check": ("policy.check:check", "The verdict on a command, or on a stream of them"),
-    "explain": ("policy.explain:explain", "The deciding rule and part, and near misses"),
-    "list": ("policy.rules:list_", "All rules in force, with file and line"),
-    "show": ("policy.rules:show", "One rule as it is written"),
-    "always": ("policy.rules:always", "What is permanently allowed; --revoke ends it"),
+    "check": ("policy.check:check", "Print the verdict on one command, or on many"),
+    "explain": ("policy.explain:explain", "Show the deciding rule, and near misses"),
+    "list": ("policy.rules:list_", "List all rules in force, with file and line"),
+    "show": ("policy.rules:show", "Show a rule as it is written"),
+    "always": ("policy.rules:always", "List what is always allowed; --revoke ends it"),
     "test": ("policy.files:test", "Run PolicyTest files"),
     "lint": ("policy.files:lint", "Find errors in policy files"),
     "replay": ("policy.replay:replay", "Decide recorded actions with other rules"),
-    "misjudged": ("policy.replay:misjudged", "Operations that the kernel blocked"),
-    "report": ("policy.replay:report", "Decisions per rule"),
+    "misjudged": ("policy.replay:misjudged", "List operations that the kernel blocked"),
+    "report": ("policy.replay:report", "Count decisions per rule"),
 }
 
 
@@ -284,31 +285,31 @@ def policy() -> None:
 
 
 SKILL_COMMANDS = {
-    "list": ("skills.read:list_", "Skills by category; --task ranks them for a task"),
-    "show": ("skills.read:show", "One skill, or one file of it"),
+    "list": ("skills.read:list_", "List skills; --task ranks them for a task"),
+    "show": ("skills.read:show", "Show a skill, or one of its files"),
     "new": ("skills.authoring:new", "Create a skill"),
     "edit": ("skills.authoring:edit", "Change a skill; a bundled one is copied first"),
     "lint": ("skills.read:lint", "Find errors in skills and playbooks"),
     "run": ("skills.run:run", "Run a playbook, or show what it would do"),
-    "history": ("skills.authoring:history", "The versions of a skill"),
-    "diff": ("skills.authoring:diff", "What changed between two versions"),
+    "history": ("skills.authoring:history", "List the versions of a skill"),
+    "diff": ("skills.authoring:diff", "Show what changed between two versions"),
     "rollback": ("skills.authoring:rollback", "Restore an earlier version"),
     "retire": ("skills.authoring:retire", "Take a skill out of use; --back undoes it"),
     "compile": ("skills.lifecycle:compile_", "Test a Python skill and make it a tool"),
     "distill": ("skills.lifecycle:distill", "Create a draft skill from a verified run"),
-    "promote": ("skills.lifecycle:promote", "The state of a skill; evaluate and promote it"),
+    "promote": ("skills.lifecycle:promote", "Show the state of a skill; evaluate and promote it"),
     "review": ("skills.review:review", "Learn from failed tasks"),
-    "stats": ("skills.read:stats", "Use and results of each skill"),
+    "stats": ("skills.read:stats", "Show use and results of each skill"),
     "export": ("skills.bundles:export", "Pack a skill as one signed file"),
     "search": ("skills.hub:search", "Search hubs for skills"),
-    "install": ("skills.hub:install", "Install skills of others, after checks"),
+    "install": ("skills.hub:install", "Install skills of others, after a scan"),
     "update": ("skills.hub:update", "Install newer versions of skills from hubs"),
-    "outdated": ("skills.hub:outdated", "Which skills from hubs have newer versions"),
+    "outdated": ("skills.hub:outdated", "List skills from hubs with newer versions"),
     "accept": ("skills.hub:accept", "Accept findings of a skill in quarantine, with a reason"),
     "import": ("skills.hub:import_", "Import skills of others; the same as install"),
     "verify": ("skills.bundles:verify", "Check a bundle without importing it"),
     "publish": ("skills.bundles:publish", "Publish skills over HTTP or git"),
-    "trust": ("skills.publishers:trust", "The known publishers and their keys"),
+    "trust": ("skills.publishers:trust", "List known publishers and their keys"),
     "revoke": ("skills.publishers:revoke", "Revoke a skill, a digest or a key"),
 }
 
@@ -334,11 +335,11 @@ def skills() -> None:
 
 
 DRILL_COMMANDS = {
-    "list": ("drills.run:list_", "The scenarios, and which can run here"),
-    "show": ("drills.run:show", "One scenario: its alert, its checks"),
-    "run": ("drills.run:run", "Let an agent handle one, and score it"),
+    "list": ("drills.run:list_", "List the scenarios, and which can run here"),
+    "show": ("drills.run:show", "Show a scenario: its alert, its checks"),
+    "run": ("drills.run:run", "Let an agent handle a scenario, and score it"),
     "selftest": ("drills.bench:selftest", "Check the scenarios themselves"),
-    "shell": ("drills.incident_drills:shell", "Work on one by hand"),
+    "shell": ("drills.incident_drills:shell", "Work on a scenario by hand"),
     "score": ("drills.incident_drills:score", "Score the drill that is open in a shell"),
     "bench": ("drills.bench:bench", "Compare agents over many scenarios and seeds"),
     "from-incident": ("drills.incident_drills:from_incident", "Make a drill from an incident"),
@@ -392,11 +393,11 @@ def copy() -> None:
 
 
 HOOK_COMMANDS = {
-    "list": ("monitoring.hooks:list_", "All hooks, their events, and whether they run"),
-    "trust": ("monitoring.hooks:trust", "Let one run, as its files are now"),
-    "untrust": ("monitoring.hooks:untrust", "Stop one from running"),
-    "test": ("monitoring.hooks:test", "Run one now, with an example"),
-    "log": ("monitoring.hooks:log", "When they ran, for what, and with which result"),
+    "list": ("monitoring.hooks:list_", "List all hooks, their events, and whether they run"),
+    "trust": ("monitoring.hooks:trust", "Trust a hook, as its files are now"),
+    "untrust": ("monitoring.hooks:untrust", "Stop a hook from running"),
+    "test": ("monitoring.hooks:test", "Run a hook now, with an example event"),
+    "log": ("monitoring.hooks:log", "Show when hooks ran, for what, and the result"),
 }
 
 
@@ -422,8 +423,8 @@ def hooks() -> None:
 
 
 TRACE_COMMANDS = {
-    "show": ("monitoring.traces:show", "The spans of a run or an incident"),
-    "send": ("monitoring.traces:send", "Send what happened since the last time"),
+    "show": ("monitoring.traces:show", "Show the spans of a run or an incident"),
+    "send": ("monitoring.traces:send", "Send the traces since the last time"),
 }
 
 
@@ -443,15 +444,15 @@ def traces() -> None:
 
 
 MCP_COMMANDS = {
-    "list": ("admin.mcp:list_", "The servers, and how their tools are classed"),
-    "add": ("admin.mcp:add", "Add a server: see what it offers, then class its tools"),
-    "review": ("admin.mcp:review", "See what changed, class tools anew"),
+    "list": ("admin.mcp:list_", "List the servers, and how their tools are classed"),
+    "add": ("admin.mcp:add", "Add a server, and class its tools"),
+    "review": ("admin.mcp:review", "Review what changed, and class tools again"),
     "login": ("admin.mcp:login", "Log in at a server over HTTP with a browser (OAuth)"),
     "logout": ("admin.mcp:logout", "Forget the login at a server"),
-    "test": ("admin.mcp:test", "Start one and compare it with its review"),
+    "test": ("admin.mcp:test", "Start a server and compare it with its review"),
     "remove": ("admin.mcp:remove", "Forget a server"),
     "serve": ("admin.mcp:serve", "Serve Hermes to another program over stdio"),
-    "recipes": ("admin.mcp:recipes", "Well-known servers and how to install them"),
+    "recipes": ("admin.mcp:recipes", "List well-known servers and how to install them"),
 }
 
 

@@ -26,7 +26,7 @@ def print_json(value: object) -> None:
 
 
 def wants_color(variables: Mapping[str, str]) -> bool | None:
-    """False when colour is unwanted, None when the terminal decides."""
+    """Return False when colour is unwanted, None when the terminal decides."""
     if variables.get("NO_COLOR") or variables.get("TERM") == "dumb":
         return False
     return None

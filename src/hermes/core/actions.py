@@ -172,7 +172,7 @@ class Action(Value, kw_only=True, frozen=True):
 
 
 def argument_text(value: object) -> str:
-    """Every text in the arguments of a call, each on a line of its own and as it is."""
+    """Return every text in the arguments of a call, unchanged, each on a line of its own."""
     if isinstance(value, Mapping):
         return "\n".join(argument_text(each) for pair in value.items() for each in pair)
     if isinstance(value, list | tuple):
@@ -217,19 +217,22 @@ class Policy(Protocol):
 
 @runtime_checkable
 class TracksActions(Protocol):
-    """A policy that is informed of started actions: for rates, and for written scripts."""
+    """A policy that remembers started actions: for rate limits, and for scripts that they wrote."""
 
-    def started(self, action: Action) -> None: ...
+    def record_start(self, action: Action) -> None: ...
 
 
 @runtime_checkable
 class TracksText(Protocol):
-    """A policy that is informed of what a run has read, to find the origin of words in an action.
+    """A policy that remembers what a run has read, to find where the words of an action come from.
 
-    `trusted` is true for text of a person and false for tool output; `call` is the tool call.
+    `trusted` is true for the text of a person and false for tool output; `call` is the tool call
+    that returned the text.
     """
 
-    def heard(self, run: str, text: str, trusted: bool, call: ToolCall | None = None) -> None: ...
+    def record_text(
+        self, run: str, text: str, trusted: bool, call: ToolCall | None = None
+    ) -> None: ...
 
 
 class PolicyWrapper:
@@ -242,13 +245,13 @@ class PolicyWrapper:
     def decide(self, action: Action) -> Decision:
         return self._policy.decide(action)
 
-    def started(self, action: Action) -> None:
+    def record_start(self, action: Action) -> None:
         if isinstance(self._policy, TracksActions):
-            self._policy.started(action)
+            self._policy.record_start(action)
 
-    def heard(self, run: str, text: str, trusted: bool, call: ToolCall | None = None) -> None:
+    def record_text(self, run: str, text: str, trusted: bool, call: ToolCall | None = None) -> None:
         if isinstance(self._policy, TracksText):
-            self._policy.heard(run, text, trusted, call)
+            self._policy.record_text(run, text, trusted, call)
 
 
 ApprovalScope = Literal["once", "session", "always"]
@@ -283,7 +286,7 @@ class AnswersApprovals(Protocol):
 def approval_objection(
     request: ApprovalRequested, who: str, *, approved: bool, escalated: Iterable[str] = ()
 ) -> str:
-    """Why this person's answer would not count; empty when it counts.
+    """Return why this person's answer would not count; empty when it counts.
 
     The person who requested the action may always withdraw it.
     """
@@ -304,7 +307,7 @@ _NEVER_ALWAYS_EFFECTS = frozenset({"irreversible", "wipe", "fork-bomb", "self-ch
 
 
 def why_not_always(request: ApprovalRequested) -> str:
-    """Why it may not be allowed permanently; empty when it may."""
+    """Return why it may not be allowed permanently; empty when it may."""
     if lost := sorted(_NEVER_ALWAYS_EFFECTS.intersection(request.effects)):
         return f"it is {lost[0]}: it must be approved each time"
     if request.tainted:

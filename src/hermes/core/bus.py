@@ -84,8 +84,8 @@ class Bus:
     async def follow(
         self, *, after: int = 0, run: str | None = None, kinds: Sequence[str] = ()
     ) -> AsyncIterator[JournalRecord]:
-        """Every event after `after`, of all processes, in order: stored events first, then new
-        ones. `kinds`: only these."""
+        """Yield every event after `after`, of all processes, in order: first stored events, then
+        new ones. `kinds` restricts them."""
         while True:
             newest = await self.journal.last()  # read first: a later event wakes us again
             async for recorded in self.journal.read(after=after, run=run, kinds=kinds):
@@ -96,7 +96,7 @@ class Bus:
 
     @asynccontextmanager
     async def subscribe(self) -> AsyncGenerator[MemoryObjectReceiveStream[BusItem], None]:
-        """What this process publishes from now on, with glimpses.
+        """Yield what this process publishes from now on, with glimpses.
 
         The stream ends if its reader falls a whole backlog behind.
         """

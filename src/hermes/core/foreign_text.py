@@ -32,18 +32,18 @@ LabelValue = str | int | float | bool | None
 
 
 def one_line(text: str, max_chars: int) -> str:
-    """On one line; an ellipsis marks a cut."""
+    """Put the text on one line; an ellipsis marks a cut."""
     line = " ".join(text[: _READ_FACTOR * max_chars].split())
     return line if len(line) <= max_chars else f"{line[: max_chars - 1]}…"
 
 
 def visible_line(text: str, max_chars: int = MAX_TITLE_CHARS) -> str:
-    """On one line, without control sequences and invisible characters."""
+    """Put the text on one line, without control sequences and invisible characters."""
     return one_line(visible_text(text[: _READ_FACTOR * max_chars]), max_chars)
 
 
 def visible_text(text: str) -> str:
-    """Without control sequences and invisible characters; newlines and tabs stay."""
+    """Remove control sequences and invisible characters; newlines and tabs stay."""
     if text.isprintable():
         return text
     return "".join(
@@ -54,7 +54,8 @@ def visible_text(text: str) -> str:
 
 
 def escape_invisible(text: str) -> str:
-    """For decisions: removes nothing; invisible characters are shown as escapes."""
+    """Show invisible characters as escapes and remove nothing: for people who decide about the
+    text."""
     return "".join(_escape_character(character) for character in text)
 
 
@@ -121,7 +122,7 @@ def _printable_line(text: str) -> str:
 
 
 def strip_hidden_characters(text: str) -> str:
-    """Without characters that a model would see but a person would not."""
+    """Remove characters that a model would see but a person would not."""
     if text.isascii() and text.isprintable():
         return text
     return "".join(char for char in text if char in "\n\t" or not _is_hidden(char))

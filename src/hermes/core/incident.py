@@ -42,6 +42,8 @@ ALERT_TEXT_FACT = "text"
 """The name of the alert text among the facts of `incident.opened`."""
 QUESTION_LABEL = "question"
 """The label of an alert that is a question to people; nothing is changed for it."""
+NOT_REQUESTED = "nobody requested"
+"""Begins what a probe says of a page whose failure ended only because nobody asked for it."""
 WITHDRAWN_LABEL = "withdrawn"
 """The label of an alert that ended because its probe was removed: no recovery."""
 
@@ -129,6 +131,8 @@ class Incident(Value, kw_only=True, frozen=True):
     """Services and hosts whose alerts joined it after it was opened."""
     began_at: datetime | None = None
     """When the work on it began."""
+    reopened_at: datetime | None = None
+    """When it was last reopened."""
     acknowledged_by: str = ""
     """The last person who acknowledged it."""
     acknowledged_at: datetime | None = None
@@ -271,7 +275,7 @@ def opened_incident(event: IncidentOpened, seq: int = 0) -> Incident:
 
 
 def _incident_of_run(found: dict[str, Incident], run: str) -> str:
-    """Only the incident of a drill has another id than its run."""
+    """Return the incident of a run. Only in a drill its id differs from that of the run."""
     if run in found:
         return run
     return next((key for key, each in found.items() if each.details.run == run), "")
@@ -369,7 +373,7 @@ def _after_status_event(incident: Incident, event: object) -> Incident:
             again = replace(incident, status="open", closed=None, phase=None, failing=None)
             again = replace(again, verified=None, recovered=None, diagnosis=None, weak=frozenset())
             again = replace(again, assessed=None, declined=frozenset())
-            again = replace(again, acknowledged=False, changed=False)
+            again = replace(again, acknowledged=False, changed=False, reopened_at=event.at)
             again = replace(again, changes_before=len(incident.changes))
             again = replace(again, failed_before=incident.failing or incident.failed_before)
             again = replace(again, details=_details_after(incident.details, event))
@@ -413,7 +417,7 @@ async def read_incident(journal: Journal, run: str) -> Incident | None:
 
 
 async def read_hints(journal: Journal, run: str) -> tuple[IncidentHint, ...]:
-    """What people have said about the incident of this run so far, in order."""
+    """Return what people have said about the incident of this run so far, in order."""
     records = [each async for each in journal.read(run=run, kinds=("incident.hint",))]
     return tuple(each.event for each in records if isinstance(each.event, IncidentHint))
 

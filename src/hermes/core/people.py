@@ -65,12 +65,12 @@ def actor_name(channel: str, id: str) -> str:
 
 
 def is_unnamed(who: str) -> bool:
-    """Whether it is `channel:id` instead of the name of a person, which has no colon."""
+    """Return whether it is `channel:id` instead of the name of a person, which has no colon."""
     return ":" in who
 
 
 def explain_unnamed(who: str) -> str:
-    """Why a person without a name may not answer, and what to do about it."""
+    """Return why a person without a name may not answer, and what to do about it."""
     return (
         f"{who} is not one of the people that Hermes knows by name, so this does not count; "
         f"somebody who is can run: hermes people add NAME {who}"
@@ -78,7 +78,7 @@ def explain_unnamed(who: str) -> str:
 
 
 def name_problem(name: str) -> str:
-    """What is wrong with the name of a person; empty when it can be used."""
+    """Return what is wrong with the name of a person; empty when it can be used."""
     if not name or len(name) > _MAX_NAME_CHARS or name in _RESERVED_NAMES:
         return f"{name!r} cannot be the name of a person; choose another one"
     if not name.isprintable() or any(char in ":,/" or char.isspace() for char in name):
@@ -142,7 +142,8 @@ class People:
         return iter(self._persons.values())
 
     def __bool__(self) -> bool:
-        """Whether any person has a name; else every user of this machine answers as before."""
+        """Return whether any person has a name; else every user of this machine answers as
+        before."""
         return bool(self._persons)
 
     def __contains__(self, name: object) -> bool:
@@ -174,7 +175,7 @@ class People:
         return self._paired
 
     def objection(self, who: str) -> str:
-        """Why this actor may not approve, acknowledge or close; empty when they may."""
+        """Return why this actor may not approve, acknowledge or close; empty when they may."""
         if is_unnamed(who):
             return explain_unnamed(who)
         if self and who not in self:

@@ -142,7 +142,7 @@ def read_plugin_files(home: Path | None) -> list[PluginFile]:
 
 
 def _unsafe_reason(path: Path) -> str:
-    """Why code of this file or folder may not run: another user could have written it."""
+    """Return why code of this file or folder may not run: another user could have written it."""
     try:
         found = path.stat()
     except OSError as error:

@@ -123,7 +123,7 @@ BUILT_IN: Mapping[str, Mapping[str, str]] = {
         "write_file": "hermes.tools.files.read_write:make_write_file",
     },
 }
-"""By group, the name of each built-in and where it is."""
+"""The built-in plug-ins of each group, by name, and where each is defined."""
 
 LATER_GROUPS: Mapping[str, str] = {"notifications": "channels"}
 """A plug-in of the first group may be named in the second one: a sink is a channel that only sends.

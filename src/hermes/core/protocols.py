@@ -189,7 +189,7 @@ class ConfinedEnvironment(Environment, Protocol):
     """An environment whose commands are confined to a profile; it shares the session of another."""
 
     def collect(self) -> list[BlockedAccess]:
-        """What its commands tried beyond the profile since the last call."""
+        """Return what its commands tried beyond the profile since the last call."""
 
 
 @runtime_checkable
@@ -199,7 +199,7 @@ class ReportsRefusals(Protocol):
     judged: str
 
     def refused(self) -> list[BlockedAccess]:
-        """What was refused since the last call."""
+        """Return what was refused since the last call."""
 
 
 @runtime_checkable
@@ -207,7 +207,7 @@ class ConfinesCommands(Protocol):
     """An environment that can confine commands to a profile."""
 
     async def kernel_support(self) -> KernelSupport:
-        """What can be enforced here, determined once."""
+        """Return what can be enforced here, determined once."""
 
     def confined(self, profile: ConfinementProfile) -> ConfinedEnvironment:
         """The same environment and session. If the profile cannot be applied, commands are
@@ -244,7 +244,7 @@ class BackgroundProcesses(Protocol):
     ) -> ProcessInfo: ...
     def list(self, run: str | None = None) -> Sequence[ProcessInfo]: ...
     async def poll(self, id: str) -> tuple[ProcessInfo, str]:
-        """Its state, and what it printed since the last poll."""
+        """Return its state, and what it printed since the last poll."""
 
     async def log(self, id: str, *, offset: int = 0, limit: int = 200) -> str:
         """Lines of its rolling buffer; a negative offset counts from the end."""

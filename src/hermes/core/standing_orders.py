@@ -35,6 +35,7 @@ _STANDING_ORDER = re.compile(
 
 
 def gives_standing_order(text: str) -> bool:
-    """True for text that says what later sessions must do, may do, or must keep to themselves."""
+    """Return True for text that says what later sessions must do, may do, or must keep to
+    themselves."""
     plain = strip_hidden_characters(unicodedata.normalize("NFKC", text))
     return bool(_STANDING_ORDER.search(plain))

@@ -95,7 +95,7 @@ class OpenToolCalls:
         return tuple(self._calls.values())
 
     def only_wait_for_people(self, run: str) -> bool:
-        """Whether nothing of a run and its subagents goes on before a person answers."""
+        """Return whether nothing of a run and its subagents goes on before a person answers."""
         calls = [call for call in self._calls.values() if call.run.partition("/")[0] == run]
         working = [call for call in calls if call.name != "delegate"]  # it waits for its subagents
         return bool(working) and all(call.waits_for_person for call in working)
@@ -131,7 +131,7 @@ class OpenToolCalls:
 
 
 def fold_tool_calls(records: Iterable[JournalRecord]) -> list[RecordedCall]:
-    """Every request with what followed it, in the order of requests."""
+    """Join every request with what followed it, in the order of the requests."""
     open_calls, found = OpenToolCalls(), dict[tuple[str, str, int], RecordedCall]()
     for recorded in records:
         call = open_calls.apply(recorded.event, recorded.seq)

@@ -203,7 +203,7 @@ class AuthorSearch:
 
 
 def _names(text: str, key: str) -> bool:
-    """Whether a command names the item as a whole word."""
+    """Return whether a command names the item as a whole word."""
     return re.search(rf"(?<![\w./-]){re.escape(key)}(?![\w/-])", text) is not None
 
 

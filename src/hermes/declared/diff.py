@@ -22,7 +22,7 @@ _WITH_PASSWORD = re.compile(r"(?P<start>\w+://[^\s:/@]*:)[^\s@/]+@")
 
 
 def describe_change(change: StateChange, store: StateStore, redact: RedactText) -> str:
-    """What differs, with a unified diff where content is known; secrets are removed."""
+    """Return what differs, with a unified diff where content is known; secrets are removed."""
     return "\n".join([*_attribute_lines(change, redact), *_content_lines(change, store, redact)])
 
 
@@ -95,7 +95,7 @@ def _hide_in_line(line: str) -> str:
 
 
 def _text(item: Item | None, store: StateStore) -> str | None:
-    """None when it is not text or not kept; empty for an item that does not exist."""
+    """Return None when it is not text or not kept; empty for an item that does not exist."""
     if item is None or item.attributes.get("type", "file") != "file":
         return ""
     content = store.content(item.digest) if item.digest else None

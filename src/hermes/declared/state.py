@@ -56,7 +56,7 @@ _VERBS_BY_KIND: dict[tuple[str, ChangeVerb], str] = {
 
 
 def change_verb_text(kind: str, verb: ChangeVerb) -> str:
-    """How a person would say it: a service that runs again was started, not added."""
+    """Return how a person would say it: a service that runs again was started, not added."""
     return _VERBS_BY_KIND.get((kind, verb), verb)
 
 
@@ -127,8 +127,9 @@ def compare(before: State, after: State) -> tuple[StateChange, ...]:
 
 
 def _seen_through_link(item: ItemId, before: State, after: State) -> bool:
-    """Whether a file differs because a link above it leads elsewhere now, or is known by its real
-    path too. To put back what is read through a link would write into what the link names now."""
+    """Return whether a file differs because a link above it leads elsewhere now, or is known by its
+    real path too. To put back what is read through a link would write into what the link names
+    now."""
     if item.kind != "file":
         return False
     for above in PurePosixPath(item.key).parents:
@@ -203,7 +204,7 @@ def changed_time(item: Item) -> datetime | None:
 
 
 def _changed_at(new: Item, before: State, after: State) -> datetime | None:
-    """None where the host's clock contradicts the order of the two states."""
+    """Return None where the host's clock contradicts the order of the two states."""
     at = changed_time(new)
     return at if at is not None and before.at <= at <= after.at else None
 

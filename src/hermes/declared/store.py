@@ -99,7 +99,7 @@ class StateStore:
         return self._packs.keep(content)
 
     def content(self, digest: str) -> bytes | None:
-        """None: only the digest is known."""
+        """Return None when only the digest is known."""
         return self._packs.content(digest)
 
     def save(self, state: State) -> str:

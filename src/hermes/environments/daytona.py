@@ -14,7 +14,7 @@ def open_daytona(opening: EnvironmentOpening) -> CloudEnvironment:
 
 
 async def why_not(opening: EnvironmentOpening) -> str | None:
-    """What is missing for a Daytona sandbox, or None. Nothing is started."""
+    """Return what is missing for a Daytona sandbox, or None. Nothing is started."""
     if find_spec("daytona") is None:
         return "the Daytona SDK is not installed: `pip install 'hermes-oncall[daytona]'`"
     if not opening.secrets.get(API_KEY_VARIABLE):

@@ -39,7 +39,7 @@ _NO_IMAGE_ERROR = re.compile(
 
 
 def explain_daemon_error(program: str, complaint: str) -> EnvironmentFailed | None:
-    """None when the daemon answers."""
+    """Return None when the daemon answers."""
     name = PurePath(program).name
     if _PERMISSION_ERROR.search(complaint):
         return EnvironmentFailed(
@@ -104,7 +104,7 @@ class DockerContainer:
     def place(self) -> str:
         return f"container {self._id[:12]}"
 
-    async def reach(self) -> None:
+    async def connect(self) -> None:
         if self._id:
             return
         async with self._starting:
@@ -116,7 +116,9 @@ class DockerContainer:
         how = ["--interactive", "--tty"] if terminal else ["--interactive"]
         return [self._docker.program, *self._host, "exec", *how, self._id, *argv]
 
-    async def broken(self, code: int, complaint: str, *, begun: bool) -> EnvironmentFailed | None:
+    async def find_failure(
+        self, code: int, complaint: str, *, begun: bool
+    ) -> EnvironmentFailed | None:
         """Asks the daemon: the client's exit code and its messages are ambiguous."""
         template = "{{.State.Running}} {{.State.OOMKilled}} {{.State.ExitCode}}"
         result = await self._call("inspect", "--format", template, self._id)
@@ -141,7 +143,7 @@ class DockerContainer:
             "one: files and shell state that were in it are gone"
         )
 
-    def elsewhere(self, place: str) -> "DockerContainer | None":
+    def reopen(self, place: str) -> "DockerContainer | None":
         kind, _, id = place.partition(" ")
         if kind != "container" or not id.isalnum():
             return None
@@ -261,7 +263,7 @@ def expected_kernel_support() -> KernelSupport:
 
 
 async def why_not(opening: EnvironmentOpening) -> str | None:
-    """What is missing for a container, or None. Nothing is started."""
+    """Return what is missing for a container, or None. Nothing is started."""
     try:
         client = _docker_client(opening)
         where = daemon_options(client.program, opening.settings)

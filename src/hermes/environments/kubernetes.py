@@ -136,7 +136,7 @@ class KubernetesPod:
     def place(self) -> str:
         return f"pod {self._name}"
 
-    async def reach(self) -> None:
+    async def connect(self) -> None:
         async with self._starting:
             if not self._scope:
                 self._scope = await scope_options(self._client, self._settings)
@@ -148,7 +148,9 @@ class KubernetesPod:
         where = ["--container", self._container] if self._container else []
         return [self._client.program, *self._scope, "exec", *how, self._name, *where, "--", *argv]
 
-    async def broken(self, code: int, complaint: str, *, begun: bool) -> EnvironmentFailed | None:
+    async def find_failure(
+        self, code: int, complaint: str, *, begun: bool
+    ) -> EnvironmentFailed | None:
         """kubectl reports a lost connection as success; the exit code is that of the command only
         with this message."""
         result = await self._call("get", f"pod/{self._name}", "--output=jsonpath={.status.phase}")
@@ -180,7 +182,7 @@ class KubernetesPod:
             "gets a new one: files and shell state that were in it are gone"
         )
 
-    def elsewhere(self, place: str) -> "KubernetesPod | None":
+    def reopen(self, place: str) -> "KubernetesPod | None":
         kind, _, name = place.partition(" ")
         if kind != "pod" or not name.startswith("hermes-"):
             return None
@@ -253,7 +255,7 @@ def open_kubernetes(opening: EnvironmentOpening) -> RemoteEnvironment:
 
 
 async def why_not(opening: EnvironmentOpening) -> str | None:
-    """What is missing for a pod, or None. Nothing is started."""
+    """Return what is missing for a pod, or None. Nothing is started."""
     try:
         client = _kubectl_client(opening)
         where = await scope_options(client, opening.settings)

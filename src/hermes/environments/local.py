@@ -286,7 +286,7 @@ class LocalEnvironment:
             self.session, command, self._process_folder, cwd=""
         )
 
-    def holds(self, confinement: CommandConfinement) -> None:
+    def keep_confinement(self, confinement: CommandConfinement) -> None:
         """Keeps the confinement of a background process until its refusals were read."""
         self._stack.callback(confinement.close)
 
@@ -410,7 +410,7 @@ class ConfinedLocalEnvironment:
         own.folder = str(self._environment.path(cwd)) if cwd else self.folder
         session = replace(self._session, confinement=own)
         process = await self._environment.start_in(session, command, pty=pty, cwd=cwd)
-        self._environment.holds(own)
+        self._environment.keep_confinement(own)
         return ConfinedProcess(process, own)
 
     async def find(self, handle: str) -> BackgroundProcess | None:

@@ -14,7 +14,7 @@ def open_modal(opening: EnvironmentOpening) -> CloudEnvironment:
 
 
 async def why_not(opening: EnvironmentOpening) -> str | None:
-    """What is missing for a Modal sandbox, or None. Nothing is started."""
+    """Return what is missing for a Modal sandbox, or None. Nothing is started."""
     if find_spec("modal") is None:
         return "the Modal SDK is not installed: `pip install 'hermes-oncall[modal]'`"
     missing = [name for name in TOKEN_VARIABLES if not opening.secrets.get(name)]

@@ -19,6 +19,8 @@ ALWAYS_PASSED_VARIABLES = (
     "SSL_CERT_FILE", "SSL_CERT_DIR",
 )  # fmt: skip
 """Variables that most programs need and that contain no secrets."""
+CLIENT_PASSWORD_VARIABLES = frozenset({"REDISCLI_AUTH", "PGPASSWORD", "MYSQL_PWD"})
+"""What clients of databases read: `.env` may keep them for commands, by their exact name."""
 
 _SECRET_NAME_PATTERNS = (
     "*KEY", "*KEY_ID", "*TOKEN*", "*SECRET*", "*PASSWORD*", "*PASSWD*", "*PASSPHRASE*",
@@ -32,11 +34,12 @@ def select_variables(
     """The variables of a command.
 
     `granted` is set by the operator: an exact name is passed even if it looks like a secret; a
-    pattern never matches one. `withheld` are the names of our own keys, which are never passed.
+    pattern never matches one. `withheld` are the names of our own keys, which are never passed,
+    except granted ones that are no keys of ours but what clients of databases read.
     """
     chosen = {"TERM": "dumb"}
     for name, value in ours.items():
-        if name in withheld:
+        if name in withheld and not (name in granted and name in CLIENT_PASSWORD_VARIABLES):
             continue
         if name in granted or (
             not _looks_secret(name) and _matches(name, (*ALWAYS_PASSED_VARIABLES, *granted))
@@ -93,7 +96,8 @@ def granted_variables(opening: EnvironmentOpening) -> dict[str, str]:
 
 
 async def why_not(kind: str, opening: EnvironmentOpening) -> str | None:
-    """What is missing for a kind of environment; None when nothing is known to be missing."""
+    """Return what is missing for a kind of environment; None when nothing is known to be
+    missing."""
     opener = load_plugin("environments", kind, opening.home)
     check: Callable[[EnvironmentOpening], Awaitable[str | None]] | None
     check = getattr(sys.modules[opener.__module__], "why_not", None)
@@ -101,7 +105,8 @@ async def why_not(kind: str, opening: EnvironmentOpening) -> str | None:
 
 
 def expected_kernel_support(kind: str) -> KernelSupport:
-    """What a kind of environment can enforce, as far as that is known without opening one."""
+    """Return what a kind of environment can enforce, as far as that is known without opening
+    one."""
     with suppress(SettingsError):
         opener = load_plugin("environments", kind)
         check = getattr(sys.modules[opener.__module__], "expected_kernel_support", None)

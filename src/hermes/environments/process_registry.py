@@ -169,7 +169,7 @@ class ProcessRegistry:
 
     async def poll(self, id: str) -> tuple[ProcessInfo, str]:
         tracked = self._get(id)
-        return tracked.view, tracked.news()
+        return tracked.view, tracked.new_output()
 
     async def log(self, id: str, *, offset: int = 0, limit: int = 200) -> str:
         return self._get(id).page(offset, limit)

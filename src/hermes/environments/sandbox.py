@@ -232,7 +232,7 @@ def _own_variables(resources: SandboxResources) -> dict[str, str]:
 
 
 async def why_not(opening: EnvironmentOpening, *, isolation: tuple[str, ...] = ()) -> str | None:
-    """Why a sandbox cannot be opened, or None; tried by opening one."""
+    """Return why a sandbox cannot be opened, or None; tried by opening one."""
     settings = replace(opening.settings, cwd="")
     try:
         async with SandboxEnvironment(

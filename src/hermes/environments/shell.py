@@ -242,7 +242,7 @@ class SessionShell(Value, frozen=True):
         descriptors: tuple[int, int] | None = None,
         preferred: Mapping[str, str] | None = None,
     ) -> ShellLaunch:
-        """How to run `command`, marked as `tree`. With `exit_file`, its exit code is written
+        """Return how to run `command`, marked as `tree`. With `exit_file`, its exit code is written
         there and the state is not changed: a background process is not the session's shell.
 
         A caller on the same machine may keep the state itself: `descriptors` are then two open

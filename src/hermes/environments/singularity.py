@@ -42,7 +42,7 @@ class SingularityInstance:
     def place(self) -> str:
         return f"instance {self._name}"
 
-    async def reach(self) -> None:
+    async def connect(self) -> None:
         async with self._starting:
             if not self._name:
                 await self._sweep()
@@ -54,7 +54,9 @@ class SingularityInstance:
         enter = ["exec", "--cleanenv", f"instance://{self._name}"]
         return [self._client.program, *enter, *how, *argv]
 
-    async def broken(self, code: int, complaint: str, *, begun: bool) -> EnvironmentFailed | None:
+    async def find_failure(
+        self, code: int, complaint: str, *, begun: bool
+    ) -> EnvironmentFailed | None:
         if self._name in await self._running(self._name):
             if "FATAL" in complaint or (complaint and not begun):
                 return EnvironmentFailed(f"{self.place} takes no commands: {complaint}")
@@ -67,7 +69,7 @@ class SingularityInstance:
             f"gets a new one: files and shell state that were in it are gone. {complaint}".rstrip()
         )
 
-    def elsewhere(self, place: str) -> "SingularityInstance | None":
+    def reopen(self, place: str) -> "SingularityInstance | None":
         kind, _, name = place.partition(" ")
         if kind != "instance" or not name.startswith("hermes-"):
             return None
@@ -192,7 +194,7 @@ def open_singularity(opening: EnvironmentOpening) -> RemoteEnvironment:
 
 
 async def why_not(opening: EnvironmentOpening) -> str | None:
-    """What is missing for an instance, or None. Nothing is started."""
+    """Return what is missing for an instance, or None. Nothing is started."""
     try:
         await _singularity_client(opening).run_checked(
             "it does not run", ["version"], timeout=_CHECK_TIMEOUT_S

@@ -137,7 +137,7 @@ class SshConnection:
     def place(self) -> str:
         return f"{self._to.name}:{self._to.port}"
 
-    async def reach(self) -> None:
+    async def connect(self) -> None:
         if self._connected():
             return
         async with self._connecting:
@@ -150,7 +150,9 @@ class SshConnection:
         options = [*self._options(), "-o", "ControlMaster=no", *how]
         return [self._client.program, *options, "--", self._to.host, f"exec {join(argv)}"]
 
-    async def broken(self, code: int, complaint: str, *, begun: bool) -> EnvironmentFailed | None:
+    async def find_failure(
+        self, code: int, complaint: str, *, begun: bool
+    ) -> EnvironmentFailed | None:
         """Without a connection, the connection broke; with one, only a channel ended."""
         if await self._answers():
             return None
@@ -162,8 +164,8 @@ class SshConnection:
             "not known, and it may still be running there. The next command reconnects"
         )
 
-    def elsewhere(self, place: str) -> None:
-        """None: a connection reaches one host only."""
+    def reopen(self, place: str) -> None:
+        """Return None: a connection reaches one host only."""
 
     async def close(self, *, spare: bool) -> None:
         await self._disconnect()
@@ -194,7 +196,7 @@ class SshConnection:
             return 255
 
     def _connected(self) -> bool:
-        """Whether the socket accepts connections; much faster than asking with ssh."""
+        """Return whether the socket accepts connections; much faster than asking with ssh."""
         if self._socket is None:
             return False
         with socket.socket(socket.AF_UNIX) as probe:
@@ -268,13 +270,13 @@ def open_ssh(opening: EnvironmentOpening) -> ConfiningRemoteEnvironment:
 
 
 async def why_not(opening: EnvironmentOpening) -> str | None:
-    """Why the host cannot be reached, or None; tried by connecting."""
+    """Return why the host cannot be reached, or None; tried by connecting."""
     try:
         connection = _open_connection(opening, _destination(opening))
     except (EnvironmentFailed, SettingsError) as error:
         return str(error)
     try:
-        await connection.reach()
+        await connection.connect()
     except EnvironmentFailed as error:
         return str(error)
     finally:

@@ -52,7 +52,8 @@ class ChannelTask:
         self._failures = 0
 
     async def run(self) -> None:
-        """Until it is cancelled, or the channel fails in a way that only a person can correct."""
+        """Receive until cancelled, or until the channel fails in a way that only a person can
+        correct."""
         name = self._configured.name
         while True:
             began = anyio.current_time()

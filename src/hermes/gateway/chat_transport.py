@@ -141,7 +141,7 @@ class ChatTransport:
         return text_length(render_text(piece, self._limits.format), self._limits.unit)
 
     def _buttons(self, rows: Sequence[Sequence[Button]]) -> tuple[tuple[Button, ...], ...]:
-        """As many as the platform has; with fewer than are wanted, none."""
+        """Return the buttons if the platform has room for all of them, otherwise none."""
         if sum(map(len, rows)) > self._limits.max_buttons:
             return ()
         return tuple(tuple(row) for row in rows)
@@ -174,7 +174,7 @@ class ChatTransport:
                 return await self._channel.send(replace(message, spans=()))
 
     async def _edit(self, reference: str, message: OutgoingMessage, timeout_s: float) -> bool:
-        """False when the message is gone. Raises `DeliveryError` when a retry may help."""
+        """Return False when the message is gone. Raises `DeliveryError` when a retry may help."""
         channel = self._channel
         if not isinstance(channel, EditsMessages):
             return False

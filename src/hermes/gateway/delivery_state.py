@@ -106,7 +106,7 @@ class DeliveryState:
                 pass
 
     def pending(self, destination: str, notice: str) -> PendingDelivery | None:
-        """None when it is sent or given up, or was never for this destination."""
+        """Return None when it is sent or given up, or was never for this destination."""
         return self._pending.get(destination, {}).get(notice)
 
     def waiting(self, destination: str) -> Sequence[PendingDelivery]:
@@ -114,11 +114,12 @@ class DeliveryState:
         return tuple(self._pending.get(destination, {}).values())
 
     def destinations(self) -> tuple[str, ...]:
-        """Those to which something is to be delivered."""
+        """Return the destinations to which something is to be delivered."""
         return tuple(self._pending)
 
     def has_newer(self, delivery: PendingDelivery) -> bool:
-        """Whether something newer about the same, or a newer edit of the same, is pending."""
+        """Return whether something newer about the same, or a newer edit of the same, is
+        pending."""
         notice = delivery.notice
         for each in self._pending.get(delivery.destination, {}).values():
             if each.seq <= delivery.seq:
@@ -130,7 +131,8 @@ class DeliveryState:
         return False
 
     def reference(self, destination: str, notice: str) -> str:
-        """What the platform calls the message that shows this notification; empty: unknown."""
+        """Return what the platform calls the message that shows this notification; empty:
+        unknown."""
         return self._references.get((destination, notice)) or ""
 
     def thread(self, destination: str, incident: str) -> str:
@@ -211,7 +213,7 @@ async def read_deliveries(journal: Journal, now: datetime) -> DeliveryState:
 def untried_destinations(
     state: DeliveryState, before: datetime, *, wanted: Callable[[str], bool] = lambda channel: True
 ) -> Iterator[WaitingDestination]:
-    """Where messages from before this time wait while no process tries to deliver them."""
+    """Return where messages from before this time wait while no process tries to deliver them."""
     for destination in state.destinations():
         waiting = [
             each

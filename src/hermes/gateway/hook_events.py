@@ -78,7 +78,7 @@ class HookEvent(Value, kw_only=True, frozen=True):
 
 
 def event_name_problem(pattern: str) -> str:
-    """Why no event matches this pattern; empty when one may."""
+    """Return why no event matches this pattern; empty when one may."""
     subject, colon, _ = pattern.partition(":")
     if pattern == "*" or (colon and subject == COMMAND_SUBJECT):
         return ""
@@ -112,7 +112,7 @@ class HookEventReader:
         self._runs: dict[str, RunStarted | None] = {}
 
     async def read(self, recorded: JournalRecord) -> HookEvent | None:
-        """None for events that are not given to hooks."""
+        """Return None for events that are not given to hooks."""
         event = recorded.event
         if not isinstance(event, Event) or event.run == HOOKS_RUN:
             return None
@@ -165,7 +165,8 @@ class HookEventReader:
         return text[:MAX_TEXT_CHARS]
 
     async def _is_escalated(self, run: str, before: int) -> bool:
-        """Whether the incident of this run was left to people, so that its recovery ends it."""
+        """Return whether the incident of this run was left to people, so that its recovery ends
+        it."""
         escalated = False
         kinds = ("incident.closed", "incident.reopened")
         async for recorded in self._journal.read(run=run, kinds=kinds):
@@ -185,7 +186,7 @@ class HookEventReader:
         return None
 
     async def _run_facts(self, run: str) -> dict[str, Any]:
-        """Where a run comes from and for whom; empty for what is no run."""
+        """Return where a run comes from and for whom it works; empty for what is no run."""
         if run not in self._runs:
             if len(self._runs) >= MAX_KNOWN_RUNS:
                 self._runs.clear()
@@ -199,7 +200,8 @@ class HookEventReader:
 
 
 def event_name(event: Event) -> str:
-    """Empty for events that are not given to hooks, and where the name needs another event."""
+    """Return the name for hooks; empty for events that hooks do not get, and where the name needs
+    another event."""
     match event:
         case RunStarted():
             return "session:start" if event.origin in SESSION_ORIGINS else ""

@@ -94,7 +94,7 @@ class HookTrust:
         return self._records.get(hook, TrustRecord())
 
     def objection(self, hook: Hook) -> str:
-        """Why the hook does not run; empty when it does."""
+        """Return why the hook does not run; empty when it does."""
         record = self.record(hook.name)
         if hook.problem:
             return hook.problem

@@ -72,7 +72,7 @@ class Inbox:
         return InboxDecision("heard")
 
     def knows(self, channel: str, sender: str) -> bool:
-        """Whether this person may talk to Hermes. No list: no one."""
+        """Return whether this person may talk to Hermes. No list: no one."""
         if sender in self._settings.user_ids:
             return True
         return bool(self.people.name_of(channel, sender)) or self.people.is_paired(channel, sender)
@@ -117,7 +117,7 @@ def _limit_size(
 
 
 def session_of(message: InboundMessage, thread: Address | None = None) -> str:
-    """Which session a message belongs to: a direct chat, a thread or a topic has one.
+    """Return which session a message belongs to: a direct chat, a thread or a topic has one.
 
     `thread` was opened for it. In a group without threads, each person has a session.
     """
@@ -128,7 +128,7 @@ def session_of(message: InboundMessage, thread: Address | None = None) -> str:
 
 
 def speaker_label(person: str, display_name: str) -> str:
-    """Who speaks, in a session of several people.
+    """Return who speaks, in a session of several people.
 
     People choose their display names, so only one word of it is shown, and never as a command.
     """

@@ -93,7 +93,7 @@ def configured_channels(
     Nothing of a channel is imported.
     """
     found = {}
-    for name, settings in channels.begun(secret).items():
+    for name, settings in channels.partly_configured(secret).items():
         secrets = {each: secret(each) or "" for each in settings.secret_names}
         keys = {each: str(getattr(settings, each)) for each in settings.needed_keys}
         missing = [each for each, value in secrets.items() if not value]

@@ -56,7 +56,7 @@ def plain_text(text: str) -> StyledText:
 
 
 def join_texts(parts: Sequence[StyledText], separator: str) -> StyledText:
-    """Empty parts are left out."""
+    """Join the parts that are not empty."""
     text, spans = "", list[TextSpan]()
     for part in parts:
         if not part.text:
@@ -116,7 +116,7 @@ def _cut(text: str, start: int, fits: int) -> int:
 
 
 def _joins(character: str) -> bool:
-    """Whether a character changes the one before it: accents, joiners, skin tones."""
+    """Return whether a character changes the one before it: accents, joiners, skin tones."""
     code = ord(character)
     return (
         0x300 <= code <= 0x36F

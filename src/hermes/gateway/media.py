@@ -74,7 +74,7 @@ class MediaCache:
 
 
 def is_made_recording(path: Path, home: Path) -> bool:
-    """Whether Hermes made it, to be sent; anything else in the folder was said by people."""
+    """Return whether Hermes made it, to be sent; anything else in the folder was said by people."""
     folder = (home / MEDIA_FOLDERS["audio"]).resolve()
     return path.parent == folder and path.name.startswith(SPEECH_PREFIX)
 
@@ -86,7 +86,7 @@ class StickerCache:
         self._path = home / STICKER_FILE
 
     def describe(self, sticker: MediaItem) -> str:
-        """What the platform said of it when it was first seen; kept for the next time."""
+        """Return what the platform said of it when it was first seen; kept for the next time."""
         known = self._read()
         text = known.get(sticker.reference) or sticker.description or "a sticker"
         if known.get(sticker.reference) != text:

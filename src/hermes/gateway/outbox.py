@@ -140,7 +140,7 @@ class Outbox:
         return next((each for each in self._transports if each.serves(destination)), None)
 
     def _start_lanes(self) -> None:
-        """One task for each destination to which something is to be delivered."""
+        """Start a task for each destination to which something is to be delivered."""
         if self._group is None:
             return
         for destination in self._state.destinations():
@@ -149,7 +149,7 @@ class Outbox:
                 self._group.start_soon(self._serve, destination)
 
     async def _serve(self, destination: str) -> None:
-        """Until there is nothing more to deliver there."""
+        """Deliver until nothing is left for this destination."""
         try:
             while (transport := self._transport(destination)) is not None:
                 changed = self._changed
@@ -277,8 +277,8 @@ class Outbox:
         return "a newer one is pending" if self._state.has_newer(delivery) else ""
 
     def _is_taken_by_other(self, delivery: PendingDelivery, mine: int, lease_s: float) -> bool:
-        """Whether another running process started first. An attempt from before our start without
-        a result was interrupted."""
+        """Return whether another running process started first. An attempt from before our start
+        without a result was interrupted."""
         fresh = max(self._since, datetime.now(UTC) - timedelta(seconds=lease_s))
         return any(
             each.by != self.sender_id and each.seq < mine and each.at >= fresh
@@ -321,7 +321,7 @@ class Outbox:
 
 
 def _seconds_left(delivery: PendingDelivery) -> float:
-    """Of the pause that the platform asked for."""
+    """Return how much is left of the pause that the platform asked for."""
     if delivery.not_before is None:
         return 0.0
     return max(0.0, (delivery.not_before - datetime.now(UTC)).total_seconds())

@@ -139,7 +139,7 @@ class PairingCodes:
         )
 
     def pending(self) -> list[PendingPairing]:
-        """Who waits now, on all channels, the first to ask first."""
+        """Return who waits now, on all channels, the first to ask first."""
         now, found = self._clock(), []
         for file in sorted(self._folder.glob("*.json")):
             found += [each for each in _read_file(file).pending if each.is_valid(now)]

@@ -138,7 +138,7 @@ class QuestionNotifier:
         self._queueing = anyio.Lock()
 
     async def run(self, *, task_status: TaskStatus[None] = anyio.TASK_STATUS_IGNORED) -> None:
-        """Until it is cancelled. Raises `StoreError` when the journal cannot be read."""
+        """Ask in chats until cancelled. Raises `StoreError` when the journal cannot be read."""
         last = await self._bus.journal.last()
         since = self._now() - QUESTION_HISTORY
         async for recorded in self._bus.journal.read(kinds=QUESTION_KINDS, since=since):
@@ -153,7 +153,7 @@ class QuestionNotifier:
                 await self._queue()
 
     async def _look_for_lost(self) -> None:
-        """No event says that a process ended before its question was settled."""
+        """Look for questions whose process has ended: no event says that."""
         while True:
             await anyio.sleep(SETTLING_TIME.total_seconds())
             await self._queue()
@@ -201,7 +201,7 @@ class QuestionNotifier:
         return question.at + timedelta(seconds=question.seconds) < self._now()
 
     def _is_lost(self, question: Question) -> bool:
-        """It was not settled in time: the process that asked has ended."""
+        """Return whether it was not settled in time because the process that asked has ended."""
         until = question.until if isinstance(question, ApprovalRequested) else None
         return until is not None and until + SETTLING_TIME < self._now()
 
@@ -235,7 +235,7 @@ class QuestionNotifier:
 
 
 def question_buttons(question: Question) -> tuple[tuple[Button, ...], ...]:
-    """Only what the question allows: an answer for good is not offered where it must not be."""
+    """Return the buttons that the question allows: "always" is not offered where it must not be."""
     labels: list[list[tuple[PressVerb, str]]]
     if isinstance(question, ActionAnnounced):
         labels = [[("go", "▶️ Go now"), ("stop", "⛔ Stop")]]
@@ -259,7 +259,7 @@ def _title(question: Question) -> str:
 
 
 def _facts(question: Question, approvers: Sequence[str]) -> Iterator[tuple[str, str]]:
-    """What a person needs to decide, each with its label. No words of the model."""
+    """Return what a person needs to decide, each with its label. No words of the model."""
     yield "Effects", ", ".join(question.effects) or "none known"
     yield "Where", question.place
     yield "Undo", question.undo or "none known"

@@ -45,8 +45,8 @@ class ChannelSettings(msgspec.Struct, kw_only=True, frozen=True, forbid_unknown_
     """The toolsets, or single tools, that chats there may use, such as hermes-telegram or safe.
     Empty: those of tools.toolsets, and schedule."""
 
-    def begun(self, secret: Callable[[str], str | None]) -> bool:
-        """Whether any of what the channel needs is there."""
+    def is_partly_configured(self, secret: Callable[[str], str | None]) -> bool:
+        """Return whether at least one of the settings that the channel needs is there."""
         return self.enabled and (
             any(secret(name) for name in self.secret_names)
             or any(getattr(self, key) != "" for key in self.needed_keys)
@@ -240,13 +240,13 @@ class ChannelsSettings(msgspec.Struct, kw_only=True, frozen=True, forbid_unknown
     talk: TalkSettings = TalkSettings()
     """How people are talked to, on every channel."""
 
-    def begun(self, secret: Callable[[str], str | None]) -> dict[str, ChannelSettings]:
-        """By name, the channels for which any of what they need is there."""
+    def partly_configured(self, secret: Callable[[str], str | None]) -> dict[str, ChannelSettings]:
+        """Return, by name, the channels for which at least one needed setting is there."""
         sections = {name: getattr(self, name) for name in self.__struct_fields__}
         return {
             name: section
             for name, section in sections.items()
-            if isinstance(section, ChannelSettings) and section.begun(secret)
+            if isinstance(section, ChannelSettings) and section.is_partly_configured(secret)
         }
 
 

@@ -107,7 +107,7 @@ def score_diagnosis(
 def _score_fault(
     diagnosis: IncidentDiagnosed, fault: FaultDescription, spec: ScenarioSpec
 ) -> tuple[bool, bool, bool]:
-    """Which parts name this fault. The limits on length grow with the number of faults."""
+    """Return which parts name this fault. The limits on length grow with the number of faults."""
     count = len(spec.faults)
     lured = any(_mentions_any(diagnosis.component, decoy.component) for decoy in spec.decoys)
     component = len(diagnosis.component) <= MAX_COMPONENT_CHARS * count and not lured
@@ -277,7 +277,7 @@ CLAIM_BY_OUTCOME = {
 
 
 def claimed_outcome(events: Sequence[JournalRecord]) -> str:
-    """What the responder says came of it, whatever is true; empty when it says nothing."""
+    """Return what the responder says came of it, whatever is true; empty when it says nothing."""
     closed = [each.event for each in events if isinstance(each.event, IncidentClosed)]
     own = [each.outcome for each in closed if each.by != "oracle"]
     if own:

@@ -167,7 +167,7 @@ def find_scenario(name: str, folders: Sequence[str] = ()) -> Scenario:
 
 
 def scenario_reference(name: str, folders: Sequence[str] = ()) -> str:
-    """What finds this scenario without settings: its name, or the path of its folder."""
+    """Return what finds this scenario without settings: its name, or the path of its folder."""
     if "/" in name or name in installed_scenarios():
         return name
     return str(installed_scenarios(folders).get(name, name))

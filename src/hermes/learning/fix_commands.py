@@ -112,7 +112,7 @@ def _with_reload(made: FixCommand) -> FixCommand:
 
 
 def value_edits(file: FixedFile) -> list[ValueEdit] | None:
-    """None where the change is more than values of single lines."""
+    """Return None where the change is more than values of single lines."""
     if file.failing is None or file.fixed is None:
         return None
     old, new = file.failing.splitlines(), file.fixed.splitlines()

@@ -171,7 +171,7 @@ def _kept_setting_source(path: str, unit: str) -> str:
 
 
 def _link_sources(file: FixedFile) -> list[str]:
-    """What it names now, and what else it could name."""
+    """Return what it names now, and what else it could name."""
     folder = shlex.quote(file.link.rpartition("/")[0] or "/")
     return [f"readlink {shlex.quote(file.path)}", f"ls -d {folder}/*"]
 
@@ -234,8 +234,8 @@ async def draft_from_fix(fix: PeopleFix, run_rehearsal: RunRehearsal) -> Distill
 
 
 def _is_gone_after_fix(look: RunCommand, contrasts: Sequence[RehearsalContrast]) -> bool:
-    """Whether the host itself shows what is wrong, and that it is right after the fix. Then nothing
-    depends on what a service says: another one has other words."""
+    """Return whether the host itself shows what is wrong, and that it is right after the fix. Then
+    nothing depends on what a service says: another one has other words."""
     if not look.command.endswith(_ONLY_ONE):
         return False
     return all(

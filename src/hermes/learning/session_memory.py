@@ -136,7 +136,8 @@ class SessionMemory:
     async def change(
         self, run: str, action: NoteAction, target: NoteTarget, content: str, old_text: str
     ) -> str:
-        """What a private chat notes is shown only in private chats of the same person."""
+        """Change the notes. A private chat's notes are shown only in private chats of the same
+        person."""
         notes = self._open_notes(await self._private_person(run))
         return await notes.change(run, action, target, content, old_text)
 
@@ -149,7 +150,8 @@ class SessionMemory:
         return ""
 
     async def recall(self, run: str, text: str) -> tuple[Event, ...]:
-        """What is known about a request, to be shown below it. An error here stops no turn."""
+        """Return what is known about a request, to be shown below it. An error here stops no
+        turn."""
         self._learn_in_background(run)
         if not self._settings.recall or "/" in run:
             return ()
@@ -298,14 +300,15 @@ def private_person(by: str, audience: str) -> str:
 
 
 def is_private(records: Sequence[JournalRecord]) -> bool:
-    """Whether it is a direct chat or a private thread: facts of it would be visible to everyone."""
+    """Return whether it is a direct chat or a private thread: facts of it would be visible to
+    everyone."""
     return any(
         isinstance(recorded.event, RunStarted) and recorded.event.audience for recorded in records
     )
 
 
 def worth_learning(records: Sequence[JournalRecord]) -> bool:
-    """Whether anything since the last summary may contain a fact that rules can find."""
+    """Return whether anything since the last summary may contain a fact that rules can find."""
     upto = max((r.event.upto for r in records if isinstance(r.event, RunSummarised)), default=0)
     new = [recorded.event for recorded in records if recorded.seq > upto]
     if not any(isinstance(event, TurnStarted | MessageAdded | ToolFinished) for event in new):

@@ -100,7 +100,7 @@ def model_references() -> list[str]:
 
 
 def find_model_card(reference: str) -> ModelCard | None:
-    """What is known about `provider:model`; None for a model outside the catalog."""
+    """Return what is known about `provider:model`; None for a model outside the catalog."""
     name, _, model = reference.partition(":")
     provider = model_catalog().providers.get(name)
     return provider.models.get(model) if provider else None

@@ -47,7 +47,8 @@ def _object_schema(**properties: dict[str, Any]) -> dict[str, Any]:
 
 
 def reply_instructions(tools: Sequence[ToolSpec]) -> str:
-    """How to reply, for the end of the system prompt; short, because prompt time is CPU time."""
+    """Return how to reply, for the end of the system prompt; short, because prompt time is CPU
+    time."""
     lines = [
         'Reply with one JSON object: {"tool": NAME, "arguments": {...}} to use a tool, '
         'or {"answer": TEXT} when you are done. Tools:'

@@ -65,7 +65,7 @@ class AnswerParser:
         return []
 
     def flush(self) -> list[bytes]:
-        """What the end of the answer completed; an empty answer is one empty text."""
+        """Return what the end of the answer completed; an empty answer is one empty text."""
         return [bytes(self._body)] if self._events is None else self._events.flush()
 
 
@@ -96,7 +96,8 @@ class SseParser:
         return events
 
     def flush(self) -> list[bytes]:
-        """What the end of the stream left unfinished: some servers omit the last empty line."""
+        """Return what the end of the stream left unfinished: some servers omit the last empty
+        line."""
         last = b"".join(self._chunks).rstrip(b"\r")
         self._chunks = []
         ends = [self._parse_line(last) if last else None, self._parse_line(b"")]

@@ -27,7 +27,7 @@ class HttpAddressForbidden(PermanentHttpError):
 
 
 def is_public(text: str) -> bool:
-    """Whether this address means the same host everywhere on the internet."""
+    """Return whether this address means the same host everywhere on the internet."""
     address = ipaddress.ip_address(text.partition("%")[0])
     inner = tuple(_inner_addresses(address))  # these decide, whatever the version of Python says
     return all(_is_global(each) for each in inner or (address,))

@@ -118,7 +118,7 @@ def sparkline(title: str, values: Sequence[float], *, longest: float = 0.0) -> s
 
 
 def layer_chart(title: str, nodes: Sequence[ChartNode], links: Iterable[tuple[str, str]]) -> str:
-    """Who needs whom, from left to right: what needs others stands left of them."""
+    """Return who needs whom, from left to right: what needs others stands left of them."""
     known = {node.name: node for node in nodes}
     pairs = [(one, other) for one, other in links if one in known and other in known]
     layers = arrange_layers(known, pairs)

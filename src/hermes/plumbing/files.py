@@ -102,7 +102,7 @@ class FileLock:
 
 
 def is_locked(path: Path) -> bool:
-    """Whether a process holds the lock. False for a file that does not exist."""
+    """Return whether a process holds the lock. False for a file that does not exist."""
     try:
         descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
     except OSError:

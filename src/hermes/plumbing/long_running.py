@@ -46,7 +46,7 @@ class HeapTrim:
         self._count = 0
 
     def note_release(self) -> bool:
-        """Whether memory was given back this time."""
+        """Return whether memory was given back this time."""
         self._count += 1
         if self._count < self._releases:
             return False

@@ -174,7 +174,7 @@ def _end_of_scan(data: bytes, at: int) -> int:
 
 
 def _asks_to_turn(exif: bytes) -> bool:
-    """Whether the orientation in the metadata is another than the normal one."""
+    """Return whether the orientation in the metadata is another than the normal one."""
     order = "<" if exif.startswith(b"II") else ">"
     try:
         (table,) = struct.unpack_from(f"{order}I", exif, 4)

@@ -29,12 +29,12 @@ def body_signature_matches(secret: str, body: bytes, signature: str) -> bool:
 
 
 def timed_signature_matches(secret: str, stamp: str, body: bytes, signature: str) -> bool:
-    """Whether the signature is right; the time is checked with `is_current`."""
+    """Return whether the signature is right; the time is checked with `is_current`."""
     return bool(secret) and _same(sign_timed_body(secret, stamp, body), signature)
 
 
 def is_current(stamp: str, now_s: float) -> bool:
-    """Whether a request was signed within a few minutes of now."""
+    """Return whether a request was signed within a few minutes of now."""
     if not (stamp.isascii() and stamp.isdigit()) or len(stamp) > 12:
         return False
     return abs(int(stamp) - now_s) <= MAX_CLOCK_DIFFERENCE_S

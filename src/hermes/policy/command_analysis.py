@@ -448,7 +448,8 @@ def analyse_command(
 
 @lru_cache(maxsize=128)
 def _analyse_text(command: str, cwd: str, home: str, own_paths: tuple[str, ...]) -> CommandAnalysis:
-    """Without a lookup the file system is not asked, so that a text means the same each time."""
+    """Analyse the text. Without a lookup the file system is not asked, so that a text means the
+    same each time."""
     return _analyse(command, cwd, home, None, own_paths)
 
 

@@ -29,7 +29,10 @@ def _local_time() -> datetime:
 
 
 class DocumentPolicy:
-    """A `Policy`. `decide` changes nothing; `started` and `heard` record what was done and read."""
+    """Implements `Policy`, `TracksActions` and `TracksText`.
+
+    `decide` changes nothing; `record_start` and `record_text` remember what a run did and read.
+    """
 
     def __init__(
         self,
@@ -45,14 +48,14 @@ class DocumentPolicy:
         self._context_of = context_of or (lambda action: ActionContext())
         self.clock = clock
         self._rates = rates or RateCounter()
-        self._living: Container[str] = frozenset()
+        self._active_runs: Container[str] = frozenset()
         self._taint: TaintTracker | None = None
         self._pending_actions: OrderedDict[str, tuple[Action, ActionEffects]] = OrderedDict()
         self._latest: datetime | None = None
 
-    def set_living(self, runs: Container[str]) -> None:
-        """What these runs wrote, typed and read is kept until `forget`."""
-        self._living = self.reader.run_memory.living = runs
+    def set_active_runs(self, runs: Container[str]) -> None:
+        """Remember what these runs write and read until `forget` is called for them."""
+        self._active_runs = self.reader.run_memory.active_runs = runs
 
     def decide(self, action: Action) -> PolicyVerdict:
         return self.evaluate(self.read_effects(action))
@@ -78,26 +81,26 @@ class DocumentPolicy:
         verdict = evaluate(self._rule_set_at(now), effects, now=now, rates=self._rates)
         return msgspec.structs.replace(verdict, near=near_misses(self.rule_set, effects, now))
 
-    def started(self, action: Action) -> None:
-        """The action starts: it counts towards rate limits, and what it writes is remembered."""
+    def record_start(self, action: Action) -> None:
+        """Count the action towards rate limits, and remember what it writes."""
         judged, effects = self._pending_actions.pop(action.call.id, (None, None))
         if effects is None or judged != action:  # otherwise reuse the effects that were decided on
             effects = self.read_effects(action)
         record_rates(self.rule_set, effects, now=self.clock(), rates=self._rates)
         self._remember(action, effects)
 
-    def recalled(self, action: Action) -> None:
-        """The action ran in an earlier process: only what it wrote counts, not its rate."""
+    def record_earlier_action(self, action: Action) -> None:
+        """Remember what an action wrote in an earlier process; it counts towards no rate limit."""
         self._remember(action, self.read_effects(action))
 
-    def heard(self, run: str, text: str, trusted: bool, call: ToolCall | None = None) -> None:
-        """Records the text of a person, or the result of a tool call (`call`)."""
+    def record_text(self, run: str, text: str, trusted: bool, call: ToolCall | None = None) -> None:
+        """Remember a text that the run has seen: of a person, or the result of a tool call."""
         if self._taint is None:
-            self._taint = _open_taint_tracker(self._living)
-        self._taint.heard(run, text, trusted=trusted, call=call)
+            self._taint = _open_taint_tracker(self._active_runs)
+        self._taint.record_text(run, text, trusted=trusted, call=call)
 
     def forget(self, run: str) -> None:
-        """A run is over: discards what it wrote, typed and read."""
+        """Discard what a run wrote and read; it is over."""
         self.reader.run_memory.forget(run)
         if self._taint is not None:
             self._taint.forget(run)
@@ -116,10 +119,10 @@ class DocumentPolicy:
     def _remember(self, action: Action, effects: ActionEffects) -> None:
         self.reader.record_start(action, effects)
         if self._taint is not None:
-            self._taint.started(action, effects)
+            self._taint.record_start(action, effects)
 
 
-def _open_taint_tracker(living: Container[str]) -> "TaintTracker":
+def _open_taint_tracker(active_runs: Container[str]) -> "TaintTracker":
     """Imported with the first text: its patterns take a quarter of the policy's import time."""
-    taint: TaintTracker = import_module("hermes.policy.taint.tracker").TaintTracker(living)
+    taint: TaintTracker = import_module("hermes.policy.taint.tracker").TaintTracker(active_runs)
     return taint

@@ -239,7 +239,7 @@ class ReplayPolicy(Protocol):
     """A policy, or several for different kinds of environments."""
 
     def decide(self, action: Action) -> PolicyVerdict: ...
-    def started(self, action: Action) -> None: ...
+    def record_start(self, action: Action) -> None: ...
 
 
 def replay_decisions(policy: ReplayPolicy, past: Iterable[DecidedAction]) -> list[ReplayDifference]:
@@ -248,7 +248,7 @@ def replay_decisions(policy: ReplayPolicy, past: Iterable[DecidedAction]) -> lis
     for each in past:
         verdict = policy.decide(each.action)
         if each.verdict in ("allow", "ask"):
-            policy.started(each.action)
+            policy.record_start(each.action)
         if verdict.verdict != each.verdict:
             found.append(
                 ReplayDifference(
@@ -277,7 +277,7 @@ class RuleStatistics(Value, kw_only=True, frozen=True):
 
 
 def rule_statistics(events: Sequence[Event | Any]) -> list[RuleStatistics]:
-    """How often each rule passed, failed or warned, most frequent first."""
+    """Return how often each rule passed, failed or warned, most frequent first."""
     approved = {
         (event.run, event.call_id)
         for event in events

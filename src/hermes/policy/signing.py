@@ -40,7 +40,7 @@ class SigningKeyPair:
 
 
 def verify_signature(public: bytes, signature: str, domain: str, message: bytes) -> bool:
-    """Whether the signature is valid for this key, domain and message."""
+    """Return whether the signature is valid for this key, domain and message."""
     return verify_bare_signature(public, signature, domain_message(domain, message))
 
 

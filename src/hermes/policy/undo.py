@@ -26,7 +26,7 @@ _OPPOSITE_VERBS: Mapping[str, tuple[tuple[str, str], ...]] = {
 
 
 def find_undo(tool: str, command: str) -> str:
-    """Only for one plain command, not for several or for one with shell expansions."""
+    """Guess the undo of one plain command; not of several, or of one with shell expansions."""
     if tool in ("write_file", "patch"):
         return f"{NO_UNDO}: what the file holds now is not kept"
     if not command or _OPERATORS.search(command):

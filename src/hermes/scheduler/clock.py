@@ -150,7 +150,7 @@ class ScheduleClock:
             self._running.discard(row.id)
 
     async def _wait(self) -> None:
-        """Until the next due time, until something is written, or for one slice."""
+        """Wait until the next due time, until an event is written, or for one slice."""
         due = min(self._next.values(), default=None)
         left = (due - self._now()).total_seconds() if due is not None else MAX_SLEEP_S
         wall, elapsed = self._now(), self._elapsed_s()

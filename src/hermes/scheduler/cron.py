@@ -155,7 +155,7 @@ def period_s(schedule: JobSchedule, due: datetime) -> float:
 
 @lru_cache(maxsize=2_048)
 def describe_schedule(schedule: JobSchedule) -> str:
-    """What the schedule means, derived from what is stored and not from the words."""
+    """Return what the schedule means, derived from what is stored and not from the words."""
     zone = find_zone(schedule.zone)
     if schedule.at is not None:
         return f"once, on {schedule.at.astimezone(zone):%A %Y-%m-%d at %H:%M:%S}".removesuffix(

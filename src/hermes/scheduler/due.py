@@ -42,7 +42,7 @@ def jitter_s(spec: JobSpec) -> float:
 
 
 def late_limit_s(spec: JobSpec, due: datetime) -> float:
-    """How late the job of this due time may still begin."""
+    """Return how late the job of this due time may still begin."""
     if spec.late_s:
         return spec.late_s
     if spec.schedule.at is not None:
@@ -51,7 +51,8 @@ def late_limit_s(spec: JobSpec, due: datetime) -> float:
 
 
 def next_start(job: Job) -> datetime | None:
-    """When the scheduler has to look at the job again; None when it is paused or was the last."""
+    """Return when the scheduler has to look at the job again; None when it is paused or has
+    ended."""
     if job.paused is not None or job.finished:
         return None
     due = next_time(job.spec.schedule, job.baseline)
@@ -102,7 +103,7 @@ def settle_rows(job: Job, until: datetime, reason: str) -> list[JobMissed]:
 
 
 def _overlap(job: Job) -> str:
-    """Why the job cannot begin beside its own earlier runs; empty when it can."""
+    """Return why the job cannot begin beside its own earlier runs; empty when it can."""
     if not job.open or job.spec.overlap == "parallel":
         return ""
     first = f"{job.open[0].due:%Y-%m-%d %H:%M:%S} UTC"

@@ -75,7 +75,7 @@ def split_list(text: str) -> list[str]:
 
 
 def weekday_number(name: str) -> int:
-    """As in cron: Sunday is 0."""
+    """Return the number of a weekday as in cron: Sunday is 0."""
     return next(at for at, day in enumerate(WEEKDAYS) if day.startswith(name[:3]))
 
 

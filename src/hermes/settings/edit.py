@@ -65,7 +65,7 @@ def unset_value(home: Path, key: str) -> bool:
 
 
 def is_variable(key: str) -> bool:
-    """Whether it goes to .env, like `OPENROUTER_API_KEY`; variables of settings do not."""
+    """Return whether it goes to .env, like `OPENROUTER_API_KEY`; variables of settings do not."""
     return key.isupper() and key not in KEY_BY_VARIABLE
 
 

@@ -154,7 +154,7 @@ def _people_problems(settings: Settings, given: list[GivenValue]) -> list[Proble
 
 
 def _names_plugin(settings: Settings) -> bool:
-    """Whether the settings name an environment or a channel that is not built in."""
+    """Return whether the settings name an environment or a channel that is not built in."""
     kinds = {sink.kind for sink in settings.sre.notices.sinks}
     return settings.terminal.backend not in BUILT_IN["environments"] or not kinds.issubset(
         BUILT_IN["notifications"]

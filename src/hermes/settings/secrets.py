@@ -39,7 +39,7 @@ class Secrets(Mapping[str, str]):
 
 
 def is_secret(name: str) -> bool:
-    """Whether a variable or header with this name must never be printed."""
+    """Return whether a variable or header with this name must never be printed."""
     return not SECRET_NAME_WORDS.isdisjoint(name.upper().replace("-", "_").split("_"))
 
 

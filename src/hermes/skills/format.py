@@ -204,7 +204,7 @@ def referenced_snippets(folder: Path) -> Iterator[tuple[str, Path]]:
 
 
 def is_hidden_path(path: str) -> bool:
-    """Whether this path in a skill is left by an editor, git or Python."""
+    """Return whether this path in a skill is left by an editor, git or Python."""
     return any(part.startswith(".") or part == "__pycache__" for part in path.split("/"))
 
 

@@ -36,7 +36,7 @@ _ADVICE = re.compile(
 
 
 def is_advice(problem: Problem) -> bool:
-    """Whether it makes a skill of others worse, but neither unusable nor dangerous."""
+    """Return whether it makes a skill of others worse, but neither unusable nor dangerous."""
     return not problem.fatal or bool(_ADVICE.match(problem.cause))
 
 

@@ -44,13 +44,13 @@ UNOBSERVED_REASON = (
 
 
 def recorded_responder(by: AttemptedBy) -> Literal["playbook", "model", "nobody"]:
-    """For `incident.closed`, which earlier versions read as well: they know no experiments. Readers
-    of this version see from the changes that it was an experiment."""
+    """Return the responder for `incident.closed`, which earlier versions read too: they know no
+    experiments. This version sees from the changes that it was an experiment."""
     return "playbook" if by == "experiment" else by
 
 
 def changes_made_by(recorded: Incident) -> AttemptedBy:
-    """Who made the changes that are in force."""
+    """Return who made the changes that are in force."""
     kept = [change for change in recorded.changes if change.undone != "yes"]
     if not kept:
         return "nobody"
@@ -64,9 +64,9 @@ class AttemptResult(Value, kw_only=True, frozen=True):
     attempted_by: AttemptedBy = "nobody"
     why: str = ""
     """Why it failed."""
-    keep: bool = False
-    """Its changes stay: they helped, but not enough."""
-    last: bool = False
+    keep_changes: bool = False
+    """The changes stay in force: they helped, but not enough."""
+    final: bool = False
     """Nothing else is left to try."""
 
 
@@ -97,7 +97,7 @@ class Attempts:
             result = await self._try_playbook_again(number)
         if result is None:
             result = await self._try_models(number)
-        if result.ending is None and result.last and self._proved:
+        if result.ending is None and result.final and self._proved:
             result = AttemptResult(ending="resolved", attempted_by="playbook")
         self.attempted_by = (
             result.attempted_by if result.attempted_by != "nobody" else self.attempted_by
@@ -110,7 +110,7 @@ class Attempts:
         return result
 
     async def _try_playbook(self, number: int) -> AttemptResult | None:
-        """None when no remaining playbook finds its signature."""
+        """Try the next playbook. Return None when no remaining playbook finds its signature."""
         await self._enter("reflex", number, "")
         test = partial(self._tests.run, number, self._baseline)
         return await self._verify_playbook(
@@ -120,7 +120,8 @@ class Attempts:
     async def _try_playbook_again(
         self, number: int, *, after_wait: bool = False
     ) -> AttemptResult | None:
-        """A fault may leave its traces some time after the alert; experiments use that time."""
+        """Check the playbooks once more: a fault may leave its traces some time after the alert,
+        and experiments use that time."""
         return await self._verify_playbook(
             number, await self._playbooks.look_again(number, self._prepare_change, after_wait)
         )
@@ -141,11 +142,11 @@ class Attempts:
             return _result_of(verification, "playbook", attempt.failure)
         self._proved = verification.ok  # the alert names further faults: what is fixed stays
         why = verification.why or "other components that the alert names still fail"
-        return AttemptResult(attempted_by="playbook", why=why, keep=True)
+        return AttemptResult(attempted_by="playbook", why=why, keep_changes=True)
 
     async def _try_experiments(self, number: int) -> AttemptResult | None:
-        """None when no cause was proved, or its revert was refused. Before people are asked, the
-        playbooks look again."""
+        """Find the cause by experiments and revert it. Return None when no cause was proved, or its
+        revert was refused. Before people are asked, the playbooks are checked again."""
         if self._work.cluster is not None:  # a copy of this host has no cluster
             return None
         waited = await self._experiments.wait_for_turn()
@@ -166,7 +167,9 @@ class Attempts:
         if attempt is None:
             if not self._experiments.outdated:
                 return None
-            return AttemptResult(attempted_by="experiment", why=REVERTED_BY_ANOTHER, keep=True)
+            return AttemptResult(
+                attempted_by="experiment", why=REVERTED_BY_ANOTHER, keep_changes=True
+            )
         verification = await self._verify(
             number,
             attempt.failure,
@@ -176,7 +179,7 @@ class Attempts:
         if verification.ok and (
             rest := await self._experiments.find_unobserved_fault(number, self._baseline)
         ):
-            return AttemptResult(attempted_by="experiment", why=rest, keep=True)
+            return AttemptResult(attempted_by="experiment", why=rest, keep_changes=True)
         return _result_of(verification, "experiment", attempt.failure)
 
     async def _try_models(self, number: int) -> AttemptResult:
@@ -187,7 +190,7 @@ class Attempts:
                 why = f"{why}; possible, but its symptom was not observed: {suspects}"
             if shown := self._experiments.summary:
                 why = f"{why}; {shown}"
-            return AttemptResult(why=why, last=True)
+            return AttemptResult(why=why, final=True)
         if self._investigation is None:
             await self._enter("investigate", number, "")
             self._investigation = await responder.investigate(
@@ -200,7 +203,7 @@ class Attempts:
             return await self._confirm_no_incident(number, verdict)
         if verdict == "escalate" or not self._hypotheses:
             why = "; ".join(self._investigation.gaps) or "the models found no cause to act on"
-            return AttemptResult(attempted_by="model", why=why, last=True)
+            return AttemptResult(attempted_by="model", why=why, final=True)
         return await self._try_fix(number, responder, self._hypotheses.pop(0))
 
     async def _no_match_reason(self) -> str:
@@ -224,7 +227,7 @@ class Attempts:
             return AttemptResult(
                 attempted_by="model",
                 why=f"the model concluded {verdict}, but {recovery.why}",
-                last=True,
+                final=True,
             )
         return AttemptResult(
             ending="recovered" if self._baseline.failing else verdict, attempted_by="model"
@@ -244,16 +247,19 @@ class Attempts:
         )
         if not changes.count:
             why = fix.gave_up or "nothing was changed"
-            return AttemptResult(attempted_by="model", why=why, last=not self._hypotheses)
+            return AttemptResult(attempted_by="model", why=why, final=not self._hypotheses)
         self._baseline = baseline
         verification = await self._verify(number, "", hypothesis.component, by_model=True)
         if verification.symptom_unobserved:
-            return AttemptResult(attempted_by="model", why=UNOBSERVED_REASON, keep=True, last=True)
+            return AttemptResult(
+                attempted_by="model", why=UNOBSERVED_REASON, keep_changes=True, final=True
+            )
         return _result_of(verification, "model", "")
 
     async def _prepare_change(self, asked: bool) -> str:
-        """The checks that pass although nothing was changed; empty while the problem is there. What
-        fails by now did not begin with the change that follows."""
+        """Run the checks before a change. Return those that pass although nothing was changed;
+        empty while the problem is there. What fails by now was not caused by the change that
+        follows."""
         if asked:
             recovery = await watch_recovery(self._work, self._baseline)
             if recovery.recovered:
@@ -273,20 +279,21 @@ class Attempts:
         self,
         number: int,
         why: str,
-        concerns: str,
+        component: str,
         *,
         by_model: bool = False,
         rehearsal: FixRehearsal = NOT_REHEARSED,
     ) -> VerificationResult:
-        """After a fix by a model, what it restarted is restarted again."""
+        """Verify the attempt. After a fix by a model, the units that it restarted are restarted
+        again."""
         await self._enter("verify", number, "")
         changes = (await self._work.read()).changes
         return await verify(
             self._work,
             self._baseline,
             number,
-            why_not=why,
-            concerns=concerns,
+            fix_failure=why,
+            component=component,
             restarted=find_restarts([c.command for c in changes if c.attempt == number]),
             restart_again=by_model,
             rehearsal=rehearsal,
@@ -299,5 +306,5 @@ def _result_of(
     if verification.ok:
         return AttemptResult(ending="resolved", attempted_by=attempted_by)
     return AttemptResult(
-        attempted_by=attempted_by, why=verification.why or why, keep=verification.helped
+        attempted_by=attempted_by, why=verification.why or why, keep_changes=verification.helped
     )

@@ -76,7 +76,8 @@ class CauseResult(Value, kw_only=True, frozen=True):
 
 
 def unfinished_text(ran: Sequence[ExperimentRan]) -> str:
-    """What experiments have shown although they were stopped before a proof; empty for nothing."""
+    """Return what experiments have shown although they were stopped before a proof; empty for
+    nothing."""
     reverted = [
         each.reverted
         for each in ran
@@ -136,8 +137,8 @@ class CauseFinder(Protocol):
     async def find(self, case: FailingCase) -> CauseResult: ...
 
     async def observe(self, case: FailingCase) -> Sequence[Probe]:
-        """Where no check observes the fault: checks that tell an unchanged copy from one in which
-        all changes are reverted. Raises `HermesError`."""
+        """Return checks that tell an unchanged copy from one in which all changes are reverted; for
+        a fault that no check observes. Raises `HermesError`."""
         ...
 
     async def list_services(self, case: FailingCase, failing: Sequence[str]) -> ServiceNames:

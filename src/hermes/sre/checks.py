@@ -164,8 +164,8 @@ def _named_services(
 
 
 def mentioned_services(text: str, known: Collection[str]) -> frozenset[str]:
-    """Those whose name stands in a text as a word of its own: not in an address, a path, the name
-    of a file or another name."""
+    """Return the services whose name stands in the text as a word of its own: not in an address, a
+    path, a file name or another name."""
     words = _ADDRESSES.sub(" ", text)
     return frozenset(
         each
@@ -260,13 +260,13 @@ def same_page_probes(relevant: Sequence[Probe], known: Sequence[Probe]) -> tuple
 
 
 def _page_of(probe: Probe) -> str:
-    """Empty where it asks for none."""
+    """Return the page that a probe asks for; empty when it asks for none."""
     return f"/{probe.what.partition('//')[2].partition('/')[2]}" if probe.kind == "http" else ""
 
 
 def page_probes(text: str, probes: Sequence[Probe]) -> tuple[Probe, ...]:
-    """For pages that a log in the alert names: perhaps no other check asks for them. Servers that
-    the alert names come first."""
+    """Make probes for pages that a log in the alert names: perhaps no other check asks for them.
+    Servers that the alert names come first."""
     pages = list(dict.fromkeys(path for found in _PAGES.findall(text) for path in found if path))
     servers: dict[str, str] = {}
     for each in sorted(probes, key=lambda each: each.service not in text):
@@ -288,8 +288,8 @@ def page_probes(text: str, probes: Sequence[Probe]) -> tuple[Probe, ...]:
 async def _failing_pages(
     environment: Environment, probes: Sequence[Probe], unless: Sequence[Probe] = ()
 ) -> tuple[Probe, ...]:
-    """Those that a server refuses or fails to answer now. Others are no pages, or work. None where
-    a page of `unless` fails: then the fault is seen without them."""
+    """Return the pages that a server refuses or fails to answer now. Return none where a page of
+    `unless` fails: then other checks see the fault."""
     if not probes:
         return ()
     others = [each for each in unless if each.kind == "http"]
@@ -301,13 +301,13 @@ async def _failing_pages(
 
 
 def named_first(text: str, probes: Sequence[Probe]) -> tuple[Probe, ...]:
-    """Those that the text of the alert names, by name, address or path, before all others."""
+    """Sort those that the text of the alert names, by name, address or path, before all others."""
     named = [each for each in probes if _is_named(text, each.name) or _is_named(text, each.what)]
     return (*named, *(each for each in probes if each not in named))
 
 
 def _is_named(text: str, words: str) -> bool:
-    """As a whole, not as the beginning or end of another name."""
+    """Return whether the text contains the name as a whole, not as a part of another name."""
     if len(words) < MIN_NAMED_CHARS:
         return False
     return re.search(rf"(?<![\w./-]){re.escape(words)}(?![\w-]|[./]\w)", text) is not None
@@ -344,7 +344,7 @@ class ProbeChecks:
     def with_probes(self, probes: Sequence[Probe]) -> "ProbeChecks":
         return ProbeChecks((*self.probes, *probes), self._environment, self._more)
 
-    def on(self, environment: Environment, names: Collection[str]) -> "ProbeChecks":
+    def in_environment(self, environment: Environment, names: Collection[str]) -> "ProbeChecks":
         """Some of the checks in another environment, such as a copy of the host."""
         more = self._more.on_copy() if self._more is not None else None
         chosen = [
@@ -376,7 +376,7 @@ def check_result_of(probe: Probe, verdict: ProbeVerdict) -> CheckResult:
 
 
 def _is_evidence(probe: Probe, verdict: ProbeVerdict) -> bool:
-    """Whether its result depends on the problem, and not on side effects of a fix."""
+    """Return whether its result depends on the problem, and not on side effects of a fix."""
     if probe.kind in FILE_PROBE_KINDS:
         return False
     if _is_restart_count(probe, verdict):  # another restart resets it
@@ -387,6 +387,6 @@ def _is_evidence(probe: Probe, verdict: ProbeVerdict) -> bool:
 
 
 def _is_restart_count(probe: Probe, verdict: ProbeVerdict) -> bool:
-    """Whether it fails because a running unit was restarted."""
+    """Return whether it fails because a running unit was restarted."""
     failing = probe.kind == "unit" and verdict.state == "failing"
     return failing and _UNIT_RUNS.search(verdict.detail) is not None

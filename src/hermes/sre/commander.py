@@ -159,7 +159,7 @@ class Commander:
 
     def __init__(self, context: IncidentContext, details: IncidentDetails) -> None:
         self._work = IncidentWork(context, details)
-        self._resumed, self._gap = False, 0.0
+        self._resumed, self._gap_s = False, 0.0
         self._assessment = Assessment(verdict="unknown")
 
     async def run(self) -> IncidentResult:
@@ -169,16 +169,16 @@ class Commander:
             return _result_of(recorded)
         policy = self._work.context.executor.policy
         if isinstance(policy, TracksText):  # the text of an alert is not trusted
-            policy.heard(details.run, details.facts.combined_text, False)
+            policy.record_text(details.run, details.facts.combined_text, False)
         if recorded.phase is not None and recorded.last_at is not None:
             self._resumed = True
-            self._gap = max(0.0, (datetime.now(UTC) - recorded.last_at).total_seconds())
+            self._gap_s = max(0.0, (datetime.now(UTC) - recorded.last_at).total_seconds())
         with self._work.context.claims.release_after(details.incident):
-            result = await self._within_time(recorded)
+            result = await self._resolve_within_limit(recorded)
         await self._finish(result)
         return result
 
-    async def _within_time(self, recorded: Incident) -> IncidentResult:
+    async def _resolve_within_limit(self, recorded: Incident) -> IncidentResult:
         limit = self._work.settings.time_limit
         try:
             with anyio.move_on_after(limit):
@@ -208,7 +208,7 @@ class Commander:
     async def _assess_and_fix(
         self, recorded: Incident, playbooks: PlaybookResponder
     ) -> IncidentResult:
-        known = earlier_assessment(recorded, self._gap)
+        known = earlier_assessment(recorded, self._gap_s)
         playbooks.resume(recorded, keep_scan_results=known is not None)
         if known is None or known.all_clear:
             await self._enter("assess", recorded.attempt)
@@ -220,7 +220,7 @@ class Commander:
             if not recovery.returned:
                 return await self._all_clear(recovery)
             baseline = await take_baseline(self._work)
-        return await self._attempts(recorded, baseline, playbooks)
+        return await self._run_attempts(recorded, baseline, playbooks)
 
     async def _all_clear(self, recovery: RecoveryResult) -> IncidentResult:
         """Close it if the checks confirm the assessment; otherwise escalate."""
@@ -264,22 +264,22 @@ class Commander:
         why = "" if baseline.failing else "it was interrupted, and no check observed the problem"
         rehearsal = recorded_rehearsal(recorded)
         verification = await verify(
-            self._work, baseline, recorded.attempt, why_not=why, rehearsal=rehearsal
+            self._work, baseline, recorded.attempt, fix_failure=why, rehearsal=rehearsal
         )
         if verification.ok:
             return _verified_result(recorded)
         left = () if verification.helped else await self._undo(recorded.attempt, verification.why)
         if left:
             return _undo_failed_result(left)
-        return await self._attempts(recorded, baseline, playbooks)
+        return await self._run_attempts(recorded, baseline, playbooks)
 
-    async def _attempts(
+    async def _run_attempts(
         self, recorded: Incident, baseline: Baseline, playbooks: PlaybookResponder
     ) -> IncidentResult:
-        most = self._work.settings.attempts
+        max_attempts = self._work.settings.attempts
         first = 1 + max((change.attempt for change in recorded.changes), default=0)
         attempts = Attempts(self._work, baseline, playbooks, self._enter)
-        for number in range(first, first + most):
+        for number in range(first, first + max_attempts):
             attempt = await attempts.run(number)
             if attempt.ending is not None:
                 return IncidentResult(
@@ -287,14 +287,14 @@ class Commander:
                     answered_by=attempt.attempted_by,
                     reason=attempt.why[:500],
                 )
-            if not attempt.keep and (left := await self._undo(number, attempt.why)):
+            if not attempt.keep_changes and (left := await self._undo(number, attempt.why)):
                 return _undo_failed_result(left)
-            if attempt.last:
+            if attempt.final:
                 return await self._end_without_fix(baseline, attempt)
         return IncidentResult(
             outcome="escalated",
             answered_by=attempts.attempted_by,
-            reason=f"{most} attempts did not help: {attempts.why}",
+            reason=f"{max_attempts} attempts did not help: {attempts.why}",
         )
 
     async def _end_without_fix(self, baseline: Baseline, attempt: AttemptResult) -> IncidentResult:
@@ -365,7 +365,7 @@ class Commander:
                 attempt=attempt,
                 detail=detail,
                 resumed=resumed,
-                gap=self._gap if resumed else 0.0,
+                gap=self._gap_s if resumed else 0.0,
             )
         )
 
@@ -428,7 +428,8 @@ async def publish_escalation(
 
 
 async def _unproved_diagnosis(work: IncidentWork, first: Assessment) -> IncidentDiagnosed:
-    """Without a diagnosis: what the assessment found, and the last error of the service."""
+    """Build a diagnosis from the assessment and the last error of the service; nothing was
+    proved."""
     component = first.component or work.details.service
     reasons = "; ".join(related_symptoms(first.reasons, work.details.facts))
     # The reason why nothing could be observed belongs to the gaps.
@@ -450,8 +451,8 @@ async def _unproved_diagnosis(work: IncidentWork, first: Assessment) -> Incident
 
 
 async def _last_error(work: IncidentWork, component: str) -> LastError | None:
-    """None when the host does not answer: the escalation does not wait for it. The logs of this
-    host say nothing about a cluster."""
+    """Read the last error of the service. Return None when the host does not answer: the escalation
+    does not wait for it. The logs of this host say nothing about a cluster."""
     if work.cluster is not None:
         return None
     try:

@@ -70,7 +70,7 @@ class ClusterInspector(Protocol):
         ...
 
     async def escalation_lines(self, work: "IncidentWork") -> Sequence[EscalationLine]:
-        """For the people who take over: what is broken, and what they may look at."""
+        """Describe for the people who take over what is broken, and what they may look at."""
         ...
 
 
@@ -148,18 +148,19 @@ class IncidentWork:
 
     @property
     def execute_trusted(self) -> ExecuteCall:
-        """For commands of playbooks: rules about untrusted text do not apply."""
+        """Returns an executor for commands of playbooks: rules about untrusted text do not
+        apply."""
         return self._execute_with(self.trusted_policy(self.context.executor.policy))
 
     @property
     def execute_undo(self) -> ExecuteCall:
-        """For the undo commands of bundled playbooks."""
+        """Returns an executor for the undo commands of bundled playbooks."""
         trusted = self.trusted_policy(self.context.executor.policy)
         return self._execute_with(RecordedUndoPolicy(BundledTextPolicy(trusted)))
 
     def execute_unattended(self, *, bundled: bool = True) -> ExecuteCall:
-        """For our own checks and the signatures of playbooks: what needs an approval is refused at
-        once. `bundled`: the text is part of this program."""
+        """Return an executor for our own checks and the signatures of playbooks: what needs an
+        approval is refused at once. `bundled` says that the text is part of this program."""
         policy: Policy = TrustedPlaybookPolicy(self.context.executor.policy)
         return self._execute_with(
             UnattendedPolicy(BundledTextPolicy(policy) if bundled else policy)
@@ -170,7 +171,7 @@ class IncidentWork:
         return self.context.execute_for_run(self.details.run, executor)
 
     def trusted_policy(self, policy: Policy) -> Policy:
-        """For the steps of playbooks and what undoes them."""
+        """Return the policy for the steps of playbooks and for what undoes them."""
         return KnownDaemonPolicy(TrustedPlaybookPolicy(policy), self.context.daemons())
 
     @property
@@ -178,7 +179,7 @@ class IncidentWork:
         return self.context.bus.publish
 
     async def read(self) -> Incident:
-        """Its state by the journal."""
+        """Read the state of the incident from the journal."""
         recorded = await read_incident(self.journal, self.details.run)
         return recorded or Incident(details=self.details)
 

@@ -11,9 +11,9 @@ MAX_TURN_WAIT_S = 180.0
 
 
 class CauseClaims:
-    """Which incident experiments, and which reverts which cause. Two incidents may have the same
-    cause: the second waits for the end of the first, so that they do not restart and undo against
-    each other."""
+    """Decides which incident experiments, and which one reverts a cause. Two incidents may have the
+    same cause: the second waits for the end of the first, so that they do not restart and undo
+    against each other."""
 
     def __init__(self) -> None:
         self._claims: dict[str, tuple[str, anyio.Event]] = {}
@@ -40,8 +40,8 @@ class CauseClaims:
             self._turn_ended.set()
 
     async def claim(self, incident: str, causes: Sequence[str]) -> bool:
-        """Whether it had to wait for another incident. Two parts of one file are one claim: the
-        content that the second would put back lacks what the first has put back."""
+        """Return whether it had to wait for another incident. Two parts of one file are one claim:
+        the content that the second would put back lacks what the first has put back."""
         causes = [each.partition(PART_OF_FILE)[0] for each in causes]
         waited = False
         while others := [
@@ -81,20 +81,21 @@ class WorkWithdrawal:
         return self._withdrawn
 
     def withdraw(self) -> bool:
-        """False when a change has begun or the end is being written. On True the caller cancels the
-        work."""
+        """Return False when a change has begun or the end is being written. On True the caller
+        cancels the work."""
         self._withdrawn = self._withdrawn or not self._committed
         return self._withdrawn
 
     async def commit(self) -> None:
-        """From here on the work cannot be withdrawn. Never returns if it has been."""
+        """Make the work final: from here on it cannot be withdrawn. Never returns if it was
+        withdrawn."""
         if self._withdrawn:
             await anyio.sleep_forever()
         self._committed = True
 
 
 class WorkInProgress:
-    """What the watch keeps of an incident that is being worked on."""
+    """The handles by which the watch stops the work on an incident and waits for its end."""
 
     def __init__(self) -> None:
         self.scope, self.withdrawal = anyio.CancelScope(), WorkWithdrawal()

@@ -84,14 +84,14 @@ class LearnedEvidence:
                 yield measure
 
     def _is_unresolved(self, seen: Observation, subject: SubjectState, measure: str) -> bool:
-        """Whether a reported number is still close to its limit."""
+        """Return whether a reported number is still close to its limit."""
         lasting = subject.lasting.get(measure)
         if lasting is None or not lasting.reported:
             return False
         return is_near_limit(seen, subject, measure)
 
     def _shrinks(self, seen: Observation, measure: str, name: str) -> bool:
-        """Whether a backlog is smaller than at the beginning of the incident."""
+        """Return whether a backlog is smaller than at the beginning of the incident."""
         if measure != "queue":
             return False
         return seen.values[measure] < self._first.setdefault(name, seen.values[measure])

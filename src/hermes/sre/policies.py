@@ -39,8 +39,8 @@ class TrustedPlaybookPolicy(PolicyWrapper):
     def decide(self, action: Action) -> Decision:
         return super().decide(_in_untainted_run(action))
 
-    def started(self, action: Action) -> None:
-        super().started(_in_untainted_run(action))
+    def record_start(self, action: Action) -> None:
+        super().record_start(_in_untainted_run(action))
 
 
 class BundledTextPolicy(PolicyWrapper):
@@ -55,8 +55,8 @@ class BundledTextPolicy(PolicyWrapper):
     def decide(self, action: Action) -> Decision:
         return super().decide(self._as_reviewed(action))
 
-    def started(self, action: Action) -> None:
-        super().started(self._as_reviewed(action))
+    def record_start(self, action: Action) -> None:
+        super().record_start(self._as_reviewed(action))
 
     def _as_reviewed(self, action: Action) -> Action:
         undo = self._undo_commands
@@ -104,8 +104,8 @@ class KnownDaemonPolicy(PolicyWrapper):
             return as_written
         return replace(as_service, hash=as_written.hash)
 
-    def started(self, action: Action) -> None:
-        super().started(self._as_service(action))
+    def record_start(self, action: Action) -> None:
+        super().record_start(self._as_service(action))
 
     def _as_service(self, action: Action) -> Action:
         command = str(action.call.arguments.get("command", ""))
@@ -118,7 +118,7 @@ class KnownDaemonPolicy(PolicyWrapper):
 
 
 def _daemon_command(daemon: PlainDaemon, verb: str) -> str:
-    """Empty when it is not known."""
+    """Return the command that starts the daemon; empty when it is not known."""
     supervisors = HostSupervisors([HostUnit(name=daemon.name, kind="daemon")], [daemon])
     try:
         return supervisors.render(verb, daemon.name)
@@ -143,8 +143,8 @@ class FixTestPolicy(PolicyWrapper):
             return decision
         return replace(decision, tested=describe_test(test))
 
-    def started(self, action: Action) -> None:
-        super().started(self._with_test(action))
+    def record_start(self, action: Action) -> None:
+        super().record_start(self._with_test(action))
 
     def _with_test(self, action: Action) -> Action:
         test = self._find_test(action)
@@ -224,7 +224,7 @@ class ReadOnlyPolicy(PolicyWrapper):
 
 
 def own_script_policy(policy: Policy) -> Policy:
-    """For scripts that are part of this program and only read."""
+    """Return the policy for scripts that are part of this program and only read."""
     return ReadOnlyPolicy(BundledTextPolicy(TrustedPlaybookPolicy(policy)))
 
 

@@ -235,7 +235,7 @@ def alert_origin(alert: AlertRaised) -> str:
 
 
 def alertmanager_fingerprint(labels: Mapping[str, str]) -> str:
-    """As Alertmanager computes it (FNV-1a over the sorted labels)."""
+    """Compute the fingerprint as Alertmanager does (FNV-1a over the sorted labels)."""
     number = 0xCBF29CE484222325
     for name in sorted(labels):
         for byte in b"\xff".join((name.encode(), labels[name].encode(), b"")):

@@ -167,7 +167,7 @@ class ChangeRecorder:
         self._undo_commands[call_id] = undo
 
     async def _record_change(self, action: Action, decision: Decision) -> str:
-        """Why the change must not be made; empty when it was recorded."""
+        """Return why the change must not be made; empty when it was recorded."""
         call = action.call
         if call.name == COPY_TOOL:
             return ""
@@ -242,7 +242,7 @@ async def undo_changes(work: IncidentWork, incident: Incident, reason: str) -> t
 
 
 async def _undo_change(change: IncidentChange, started: set[str], execute: ExecuteCall) -> str:
-    """Why it could not be undone; empty when it was, or needs no undo."""
+    """Return why it could not be undone; empty when it was, or needs no undo."""
     id = f"undo-{change.call_id}"
     if id in started:
         return UNDO_INTERRUPTED

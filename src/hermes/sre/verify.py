@@ -62,12 +62,12 @@ class Baseline:
     """Checks that fail because of a restart count."""
     unanswered: frozenset[str] = frozenset()
     """Checks that gave no answer before: their later results are ignored."""
-    later: frozenset[str] = frozenset()
-    """Checks of services that were fine at first and began to fail before anything was changed:
+    other_failures: frozenset[str] = frozenset()
+    """Checks of other services, which began to fail before anything was changed. They belong to
     another problem, so their results say nothing about the fix."""
-    older: frozenset[str] = frozenset()
-    """Checks that failed already when the incident was escalated, before it was opened again: that
-    they still fail says nothing about the fix of the new failure."""
+    failed_before: frozenset[str] = frozenset()
+    """Checks that had failed before the incident was reopened: that they still fail says nothing
+    about the fix of the new failure."""
     samples: Mapping[str, tuple[int, int]] = field(default_factory=dict)
     """How often each check failed, and how often it was run."""
     proposed: tuple[PlaybookCheck, ...] = ()
@@ -130,8 +130,8 @@ NOT_REHEARSED = FixRehearsal()
 
 
 def recorded_rehearsal(incident: Incident) -> FixRehearsal:
-    """Of the last change, if it reverts a cause that experiments have proved: for the verification
-    after a crash."""
+    """Return the rehearsal of the last change, if it reverts a cause that experiments have proved:
+    for the verification after a crash."""
     last = incident.tests[-1] if incident.tests else None
     reverted = bool(incident.changes) and incident.changes[-1].by == EXPERIMENT
     if not reverted or last is None or (last.by, last.outcome) != (EXPERIMENT, "recovered"):
@@ -161,7 +161,7 @@ async def take_baseline(
 ) -> Baseline:
     """`earlier`: the checks that failed before a crash; they are not run again."""
     checks = await work.context.checks_for(work.details)
-    first = Baseline(independent_checks=checks, older=(await work.read()).failed_before)
+    first = Baseline(independent_checks=checks, failed_before=(await work.read()).failed_before)
     if earlier is not None:
         return replace(first, failing=earlier, weak=weak)
     results = await checks()
@@ -178,9 +178,9 @@ async def extend_baseline(work: IncidentWork, baseline: Baseline) -> Baseline:
 
 
 async def add_later_failures(work: IncidentWork, baseline: Baseline) -> Baseline:
-    """Run the checks once more, just before the first change: it did not cause what fails by now.
-    What fails of the services that failed at first has to pass after the fix; other services have
-    a problem of their own."""
+    """Run the checks once more, just before the first change, which did not cause what fails by
+    now. Failures of the services that failed at first must be gone after the fix; other services
+    have a problem of their own."""
     results = await baseline.independent_checks()
     fresh = [
         each
@@ -190,19 +190,19 @@ async def add_later_failures(work: IncidentWork, baseline: Baseline) -> Baseline
     concerned = {each.service for each in results if each.check in baseline.failing}
     concerned |= {work.details.service.removesuffix(".service"), ""}
     own = [each for each in fresh if each.service in concerned]
-    later = {each.check for each in fresh if each.service not in concerned}
+    others = {each.check for each in fresh if each.service not in concerned}
     await _publish(work, fresh, "before", 0)
-    return replace(baseline, later=baseline.later | later).with_results(own)
+    return replace(baseline, other_failures=baseline.other_failures | others).with_results(own)
 
 
 async def failing_checks(work: IncidentWork, probes: Sequence[Probe]) -> list[CheckResult]:
-    """Those of the probes that fail on the host now."""
+    """Run the probes on the host and return the results that fail."""
     results = await ProbeChecks(probes, work.context.environment)()
     return [each for each in results if not each.ok and not each.unknown]
 
 
 async def add_checks(work: IncidentWork, baseline: Baseline, probes: Sequence[Probe]) -> Baseline:
-    """With those of the probes that fail on the host now; the others say nothing about it."""
+    """Add those of the probes that fail on the host now; the others say nothing about the fault."""
     checks = baseline.independent_checks
     if not probes or not isinstance(checks, ProbeChecks):
         return baseline
@@ -218,28 +218,36 @@ async def verify(
     baseline: Baseline,
     attempt: int,
     *,
-    why_not: str = "",
-    concerns: str = "",
+    fix_failure: str = "",
+    component: str = "",
     restarted: Sequence[UnitRestart] = (),
     restart_again: bool = False,
     rehearsal: FixRehearsal = NOT_REHEARSED,
 ) -> VerificationResult:
-    """`why_not`: why the fix failed by its own checks; then they are run only once. `concerns`: the
-    component that the attempt was about. `restarted`: units that the fix restarted;
-    `restart_again`: these are restarted once more, to see whether the problem returns.
+    """Run the checks until they pass, and then for as long as the symptom may take to return.
+
+    `fix_failure` says why the fix failed by its own checks; then the checks run only once.
+    `component` is what the attempt was about. `restarted` lists the units that the fix restarted;
+    with `restart_again` they are restarted once more, to see whether the problem returns.
     """
     began, settings = time.monotonic(), work.settings.verify
     needed = min(REHEARSAL_FACTOR * rehearsal.seconds, MAX_REHEARSED_TIMEOUT_S)
     if work.cluster is not None:
         needed = max(needed, ROLLOUT_TIMEOUT_S)
-    patience, trigger = 0.0 if why_not else max(settings.patience, needed), ""
+    patience, trigger = 0.0 if fix_failure else max(settings.patience, needed), ""
     results = await _run_until_passed(work, baseline, patience)
     await _publish(work, results, "after", attempt)
-    if not why_not and _all_passed(results) and settings.trigger and restart_again and restarted:
+    if (
+        not fix_failure
+        and _all_passed(results)
+        and settings.trigger
+        and restart_again
+        and restarted
+    ):
         trigger = await _restart_again(work, [each.command for each in restarted])
         results = await _run_until_passed(work, baseline, patience)
         await _publish(work, results, "trigger", attempt)
-    if not why_not and _all_passed(results):
+    if not fix_failure and _all_passed(results):
         longest = max(settings.longest_window, MAX_OUTLIVED_S)
         runs = await read_unit_run_times(work.execute, [each.unit for each in restarted], longest)
         timing = await _symptom_timing(work, baseline, runs.onset_s)
@@ -251,7 +259,7 @@ async def verify(
             results = await _run_for_window(work, baseline, window)
             baseline = replace(baseline, weak=baseline.weak - baseline.counters)
         await _publish(work, [each for each in results if not each.ok], "after", attempt)
-    result = _verification_result(baseline, results, why_not, concerns, rehearsal.explained)
+    result = _verification_result(baseline, results, fix_failure, component, rehearsal.explained)
     await work.publish(
         IncidentVerified(
             run=work.details.run,
@@ -269,8 +277,8 @@ async def verify(
 
 
 async def _resolved_at(work: IncidentWork) -> datetime | None:
-    """When the last alert of its service was resolved after a change; None while one of them fires.
-    A playbook may go on for a while after its first step has helped."""
+    """Return when the last alert of the service was resolved after a change; None while one of them
+    fires. A playbook may go on for a while after its first step has helped."""
     known, last, begun = await work.read(), dict[str, AlertRaised](), list[datetime]()
     after = max(0, known.seq - MAX_EVENTS_BEFORE_OPENING)
     async for recorded in work.journal.read(after=after, kinds=("alert.raised", "change.began")):
@@ -291,8 +299,8 @@ async def _resolved_at(work: IncidentWork) -> datetime | None:
 
 
 async def watch_recovery(work: IncidentWork, baseline: Baseline) -> RecoveryResult:
-    """Whether checks that observe the symptom pass for as long as it may take to return, although
-    nothing was changed."""
+    """Watch whether the checks that observe the symptom pass for as long as it may take to return,
+    although nothing was changed."""
     settings = work.settings.verify
     timing = await _symptom_timing(work, baseline)
     needed = timing.recovery_window_s(settings)
@@ -332,7 +340,7 @@ def _observing_checks(
 
 
 def check_concerns(result: CheckResult, component: str) -> bool:
-    """Whether a check is about this component, by its service or its name."""
+    """Return whether a check is about this component, by its service or its name."""
     name = component.removesuffix(".service")
     if not name:
         return False
@@ -364,7 +372,7 @@ async def _symptom_timing(
 def _verification_result(
     baseline: Baseline,
     results: Sequence[CheckResult],
-    why_not: str,
+    fix_failure: str,
     component: str,
     explained: Sequence[str],
 ) -> VerificationResult:
@@ -375,21 +383,23 @@ def _verification_result(
     # A copy has shown which checks the fix is about: they may be of another service.
     about = "" if explained else component
     own = _own_checks(baseline, results, about) | (baseline.evidence & set(explained))
-    new = [each for each in bad if each.check not in baseline.older]
+    new = [each for each in bad if each.check not in baseline.failed_before]
     still = any(check_concerns(each, about) or each.check in own for each in new)
     # Another outage has begun before the change: what still fails here may be because of that.
     better = any(each.check in evidence and check_concerns(each, about) for each in results)
-    disturbed = better and bool(baseline.later) and not explained
+    disturbed = better and bool(baseline.other_failures) and not explained
     # So may be what still fails of a proved cause, beside a problem with another cause.
     disturbed |= bool(explained) and any(each.check not in own for each in new)
-    helped = bool(own & set(evidence)) and (not still or disturbed) and not worse and not why_not
+    helped = (
+        bool(own & set(evidence)) and (not still or disturbed) and not worse and not fix_failure
+    )
     problems = [f"{each.check}: {each.detail}" for each in bad[:5]]
     problems += [f"{name}: it could not be asked again" for name in sorted(lost)]
-    if not problems and not why_not:
+    if not problems and not fix_failure:
         if evidence:
             return VerificationResult(ok=True)
         return VerificationResult(ok=False, symptom_unobserved=True, why=NO_EVIDENCE)
-    why = "; ".join([why_not, *problems]).strip("; ")
+    why = "; ".join([fix_failure, *problems]).strip("; ")
     return VerificationResult(ok=False, helped=helped, why=why)
 
 
@@ -442,7 +452,11 @@ async def _run_for_window(
 async def _run_all_checks(work: IncidentWork, baseline: Baseline) -> tuple[CheckResult, ...]:
     timeout, results = work.settings.verify.timeout, await baseline.independent_checks()
     return (
-        *(each for each in results if each.check not in baseline.unanswered | baseline.later),
+        *(
+            each
+            for each in results
+            if each.check not in baseline.unanswered | baseline.other_failures
+        ),
         *await run_checks(baseline.proposed, work.execute, timeout=timeout),
         *await run_checks(baseline.symptoms, work.execute_trusted, timeout=timeout),
     )

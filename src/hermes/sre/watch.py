@@ -88,7 +88,7 @@ class IncidentWatch:
         self._known: dict[str, Incident] = {}
         self._probes = probes
         self._until_writable = until_writable
-        self.alive_at: datetime | None = None
+        self.heartbeat_at: datetime | None = None
 
     def by_severity(self) -> dict[str, int]:
         """The number of unresolved incidents by severity."""
@@ -136,7 +136,7 @@ class IncidentWatch:
             event = recorded.event
             if isinstance(event, AlertRaised):
                 of_drill = event.run != WATCH_RUN
-                answers = () if of_drill else self._triage.hear(recorded, datetime.now(UTC))
+                answers = () if of_drill else self._triage.handle_alert(recorded, datetime.now(UTC))
                 if answers:
                     await self._bus.publish(*answers)
                 continue
@@ -159,13 +159,14 @@ class IncidentWatch:
     async def _tick(self, group: TaskGroup) -> None:
         while True:
             await anyio.sleep(TICK_S)
-            self.alive_at = now = datetime.now(UTC)
+            self.heartbeat_at = now = datetime.now(UTC)
             events = [each for each in self._triage.tick(now) if not self._ends_work(group, each)]
             if events:
                 await self._bus.publish(*events)
 
     def _ends_work(self, group: TaskGroup, event: Event) -> bool:
-        """Whether it is the recovery of an incident in work: the work ends first."""
+        """Return whether the event is the recovery of an incident that is worked on: the work has
+        to end first."""
         if not isinstance(event, IncidentRecovered):
             return False
         known = self._known.get(event.incident)
@@ -191,7 +192,8 @@ class IncidentWatch:
             await self._bus.publish(*withdrawals, event)
 
     async def _withdraw_approvals(self, run: str) -> Sequence[Event]:
-        """The ends of all questions of this run that nobody has answered. Raises `StoreError`."""
+        """Return events that withdraw all questions of this run that nobody has answered. Raises
+        `StoreError`."""
         withdrawals: dict[str, Event] = {}
         async for recorded in self._bus.journal.read(kinds=APPROVAL_KINDS):
             each = recorded.event
@@ -205,8 +207,8 @@ class IncidentWatch:
         return list(withdrawals.values())
 
     async def _start_after_end(self, group: TaskGroup, incident: str) -> None:
-        """Start the work on a reopened incident whose earlier work has published its end and not
-        returned yet."""
+        """Start the work on a reopened incident once its earlier work, whose end is published, has
+        returned."""
         await self._working[incident].ended.wait()
         if _needs_work(self._known[incident]):
             self._start_work(group, self._known[incident].details)
@@ -256,7 +258,7 @@ class IncidentWatch:
     async def _run_when_writable(
         self, details: IncidentDetails, withdrawal: WorkWithdrawal
     ) -> None:
-        """Nothing is changed while changes cannot be recorded: the incident stays open and is
+        """Work on the incident while changes can be recorded. Otherwise it stays open, and is
         resumed once the journal can be written."""
         while True:
             try:
@@ -280,12 +282,13 @@ class IncidentWatch:
 
 
 def _needs_work(incident: Incident) -> bool:
-    """Open, and not a question: nothing is done about what may be intended."""
+    """Return whether it is open and no question: nothing is done about what may be intended."""
     return incident.status == "open" and not incident.question
 
 
 def _is_of_drill(event: object) -> bool:
-    """The incident of a drill has another id than its run, and is handled by the gym."""
+    """Return whether the incident belongs to a drill, which the gym handles: its id differs from
+    its run."""
     return isinstance(event, IncidentOpened) and event.run != event.incident
 
 

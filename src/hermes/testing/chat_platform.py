@@ -58,11 +58,11 @@ class SendingPlatform(Protocol):
 
     def shown(self) -> list[ShownMessage]: ...
     def fail_next(self, failure: ChatFailure) -> None:
-        """How the next call to send a message fails."""
+        """Set how the next call to send a message fails."""
         ...
 
     def receivers(self) -> int:
-        """How many connections for receiving were opened."""
+        """Return how many connections for receiving were opened."""
         ...
 
 

@@ -46,7 +46,7 @@ class WebBrowsers(Protocol):
         """The element, or the dialog that is open, in words."""
 
     def is_configured(self, url: str) -> bool:
-        """Whether the operator named this address."""
+        """Return whether the operator named this address."""
 
 
 class BrowserTool:
@@ -64,9 +64,9 @@ class BrowserTool:
     def of_run(self, run: str) -> Tool:
         return BrowserTool(self._made, self._browsers, run)
 
-    def fit(self, arguments: Mapping[str, Any]) -> object:
-        """No approval is requested for an element that is not on the page."""
-        fitted = self._made.fit(arguments)
+    def validate(self, arguments: Mapping[str, Any]) -> object:
+        """Check the arguments; no approval is requested for an element that is not on the page."""
+        fitted = self._made.validate(arguments)
         if self._run and "ref" in arguments:
             self._browsers.describe(self._run, str(arguments["ref"]))
         return fitted
@@ -81,7 +81,7 @@ class BrowserTool:
         return RemoteTarget(kind=BROWSER_KIND, host=f"{parts.hostname or ''}{port}")
 
     def request(self, arguments: Mapping[str, Any]) -> OutgoingRequest:
-        """What people see: the real element and not only its reference."""
+        """Return what people see: the real element and not only its reference."""
         name, run = self.spec.name, self._run
         reference = str(arguments.get("ref", ""))
         url = str(arguments.get("url") or self._browsers.address(run, reference))

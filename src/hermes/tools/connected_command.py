@@ -94,7 +94,7 @@ class ConnectedCommand:
         undo = await self.undo_note(context.call, arguments)
         return "\n".join(filter(None, (await self._inner(context, arguments), undo)))
 
-    def fit(self, arguments: Mapping[str, Any]) -> str:
+    def validate(self, arguments: Mapping[str, Any]) -> str:
         return self._inner.command(arguments)
 
     def command(self, arguments: Mapping[str, Any]) -> str:
@@ -113,7 +113,7 @@ class ConnectedCommand:
         )
 
     async def undo_note(self, execute: ExecuteCall, arguments: Mapping[str, Any]) -> str:
-        """How the change is undone, found out before it is made."""
+        """Return how the change is undone, found out before it is made."""
         if self._undo is None:
             return ""
         read, back = self._undo

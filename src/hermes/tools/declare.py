@@ -41,7 +41,7 @@ Needs = ToolRequirements
 class ChecksArguments(Protocol):
     """A tool that can check a call before a person is asked to approve it."""
 
-    def fit(self, arguments: Mapping[str, Any]) -> object:
+    def validate(self, arguments: Mapping[str, Any]) -> object:
         """Raises `ToolError`, for the model, when the arguments do not fit."""
 
 
@@ -79,9 +79,9 @@ class FunctionTool:
         return _arguments_struct(self._body)
 
     async def __call__(self, context: ToolContext, arguments: Mapping[str, Any]) -> str:
-        return await self._body(context, **asdict(self.fit(arguments)))
+        return await self._body(context, **asdict(self.validate(arguments)))
 
-    def fit(self, arguments: Mapping[str, Any]) -> msgspec.Struct:
+    def validate(self, arguments: Mapping[str, Any]) -> msgspec.Struct:
         return check_arguments(self._body.__name__, self._arguments, arguments)
 
 

@@ -106,7 +106,7 @@ class PolledProcess:
         return self._exit_code
 
     async def kill(self) -> None:
-        """Nothing to do: the block that started it ends it."""
+        """Do nothing: the block that started the process ends it."""
 
     async def _read(self) -> bytes:
         try:

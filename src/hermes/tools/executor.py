@@ -128,8 +128,8 @@ class Executor:
         self._bus = bus
         self._redact = redact
         self._before = before
-        self._started = policy.started if isinstance(policy, TracksActions) else None
-        self._heard = policy.heard if isinstance(policy, TracksText) else None
+        self._record_start = policy.record_start if isinstance(policy, TracksActions) else None
+        self._record_text = policy.record_text if isinstance(policy, TracksText) else None
 
     @property
     def specs(self) -> list[ToolSpec]:
@@ -210,9 +210,10 @@ class Executor:
     async def _refusal(
         self, call: ToolCall, tool: Tool, context: ToolContext
     ) -> tuple[str, Action, Decision]:
-        """Why it may not run, for the model; empty when it may, and then that is recorded.
+        """Return why the call may not run, for the model; empty when it may, and then its start is
+        recorded.
 
-        The decision is the latest, which holds for the run.
+        The returned decision is the latest one, which holds for the run.
         """
         action, run = await build_action(call, tool, context), context.run
         decision = self._keep_secrets(action, self.policy.decide(action))
@@ -237,7 +238,8 @@ class Executor:
         return refusal, action, decision
 
     def _keep_secrets(self, action: Action, decision: Decision) -> Decision:
-        """The decision; a refusal where a secret would leave to a host that it is not for."""
+        """Deny the action where a secret would leave to a host that it is not for; otherwise return
+        the decision unchanged."""
         if self._find_secret is None or decision.verdict == "deny":
             return decision
         if action.remote is None and _SENDING_EFFECTS.isdisjoint(decision.effects):
@@ -250,18 +252,19 @@ class Executor:
         return msgspec.structs.replace(decision, verdict="deny", rule=SECRET_RULE, reason=reason)
 
     async def _begin(self, action: Action, decision: Decision, *events: Event) -> str:
-        """Why it does not begin; empty when it does."""
+        """Record the start, and return why the action does not begin; empty when it does."""
         if self._before is not None and (why := await self._before(action, decision)):
             return f"Not run: {why}"
         await self._bus.publish(*events)
-        if self._started is not None:
-            self._started(action)
+        if self._record_start is not None:
+            self._record_start(action)
         return ""
 
     def _after_answer(
         self, action: Action, decision: Decision, answer: Approval
     ) -> tuple[str, Decision]:
-        """Why it does not run after all: a no, or a yes to something that has changed since."""
+        """Return why it does not run after all: a no, or a yes to something that has changed
+        since."""
         if not answer.approved:
             unanswered = answer.by == "nobody"
             why = "there is nobody to approve it" if unanswered else f"{answer.by} said no"
@@ -292,8 +295,8 @@ class Executor:
         if shown := [each for each in blocked if not each.optional]:
             text = f"{text}\n{_blocked_note(decision, shown)}"
         text = self._redact(text)
-        if self._heard is not None:
-            self._heard(context.run, text, False, call)
+        if self._record_text is not None:
+            self._record_text(context.run, text, False, call)
         if len(text) <= MAX_PREVIEW_CHARS:
             result = ToolResult(call_id=call.id, status=status, content=text)
         else:
@@ -386,7 +389,8 @@ async def _result_with_preview(
 
 
 def _unusable_reason(call: ToolCall, tool: Tool | None, known: Iterable[str]) -> str:
-    """What is wrong with a call that cannot be run, before a person is asked to approve it."""
+    """Return what is wrong with a call that cannot be run, before a person is asked to approve
+    it."""
     if tool is None:
         return f"there is no tool {call.name!r}; there are: {', '.join(sorted(known))}"
     if call.malformed:
@@ -402,7 +406,7 @@ def _unusable_reason(call: ToolCall, tool: Tool | None, known: Iterable[str]) ->
         )
     try:
         if isinstance(tool, ChecksArguments):
-            tool.fit(call.arguments)
+            tool.validate(call.arguments)
     except ToolError as error:
         return str(error)
     return ""

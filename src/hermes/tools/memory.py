@@ -27,7 +27,7 @@ from hermes.tools.files.common import printable
 
 
 def make_memory(notes: KeepsNotes) -> FunctionTool:
-    """It changes only what the agent itself knows, so its risk is reading."""
+    """Make the tool that changes what the agent itself knows; its risk is therefore reading."""
 
     @tool(risk=Risk.READ, alone=True)
     async def memory(

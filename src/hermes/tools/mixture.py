@@ -44,7 +44,7 @@ class MixtureTool:
     def __init__(self, service: MixtureService | None = None) -> None:
         self._service = service
 
-    def fit(self, arguments: Mapping[str, Any]) -> MixtureArguments:
+    def validate(self, arguments: Mapping[str, Any]) -> MixtureArguments:
         given = check_arguments(MIXTURE_TOOL, MixtureArguments, arguments)
         assert isinstance(given, MixtureArguments)
         if not given.question.strip():
@@ -52,7 +52,7 @@ class MixtureTool:
         return given
 
     async def __call__(self, context: ToolContext, arguments: Mapping[str, Any]) -> str:
-        given = self.fit(arguments)
+        given = self.validate(arguments)
         if self._service is None:
             raise ToolError(f"no mixture is written: {MIXTURE_NEEDS.how}")
         return await self._service.ask(context, given.question, given.models)

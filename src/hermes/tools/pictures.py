@@ -93,7 +93,7 @@ class VisionTool:
     def __init__(self, open_service: Callable[[], VisionService] | None = None) -> None:
         self._open, self._service = open_service, list[VisionService]()
 
-    def fit(self, arguments: Mapping[str, Any]) -> VisionArguments:
+    def validate(self, arguments: Mapping[str, Any]) -> VisionArguments:
         given = check_arguments(VISION_TOOL, VisionArguments, arguments)
         assert isinstance(given, VisionArguments)
         if not given.image.strip() or not given.question.strip():
@@ -102,14 +102,14 @@ class VisionTool:
 
     def request(self, arguments: Mapping[str, Any]) -> OutgoingRequest:
         """Of an address, its request. A file is read by `read_file`, which is judged itself."""
-        given = self.fit(arguments)
+        given = self.validate(arguments)
         if _ADDRESS.match(given.image):
             return OutgoingRequest(method="GET", url=given.image)
         url = self._require().url
         return OutgoingRequest(method="POST", url=url, effect="read", configured=True)
 
     async def __call__(self, context: ToolContext, arguments: Mapping[str, Any]) -> str:
-        given, service = self.fit(arguments), self._require()
+        given, service = self.validate(arguments), self._require()
         if _ADDRESS.match(given.image):
             data = await service.fetch(given.image)
         else:
@@ -168,7 +168,7 @@ class ImageTool:
             risk=Risk.CHANGE,
         )
 
-    def fit(self, arguments: Mapping[str, Any]) -> ImageArguments:
+    def validate(self, arguments: Mapping[str, Any]) -> ImageArguments:
         given = check_arguments(IMAGE_TOOL, ImageArguments, arguments)
         assert isinstance(given, ImageArguments)
         if not given.prompt.strip():
@@ -176,7 +176,7 @@ class ImageTool:
         return given
 
     def request(self, arguments: Mapping[str, Any]) -> OutgoingRequest:
-        given, service = self.fit(arguments), self._require()
+        given, service = self.validate(arguments), self._require()
         return OutgoingRequest(
             method="POST",
             url=service.url,
@@ -187,7 +187,7 @@ class ImageTool:
         )
 
     async def __call__(self, context: ToolContext, arguments: Mapping[str, Any]) -> str:
-        given, service = self.fit(arguments), self._require()
+        given, service = self.validate(arguments), self._require()
         drawn = await service.draw(context, given.prompt, given.size, given.count)
         lines = []
         for path, data in drawn:

@@ -93,7 +93,7 @@ class RenderedRequest(Value, frozen=True):
 
 
 def check_template(form: RequestForm) -> str:
-    """What is wrong with the request, for the person who wrote it; empty when nothing is."""
+    """Return what is wrong with the request, for the person who wrote it; empty when nothing is."""
     if not all(_is_plain_path(each) for each in (form.path, *form.without.values())):
         return "path begins with / and has no query: write that below query"
     if form.reads and form.effect:

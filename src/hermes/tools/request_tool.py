@@ -88,7 +88,7 @@ class RequestTool:
             notes.append(undo)
         return "\n".join([shaped.text, *notes])
 
-    def fit(self, arguments: Mapping[str, Any]) -> object:
+    def validate(self, arguments: Mapping[str, Any]) -> object:
         return render_request_template(self._form, self._values(arguments), datetime.now(UTC))
 
     def request(self, arguments: Mapping[str, Any]) -> OutgoingRequest:

@@ -35,8 +35,8 @@ class RecordingReader:
         self.needs = inner.needs
         self._inner, self._speech = inner, speech
 
-    def fit(self, arguments: Mapping[str, Any]) -> object:
-        return self._inner.fit(arguments)
+    def validate(self, arguments: Mapping[str, Any]) -> object:
+        return self._inner.validate(arguments)
 
     def command(self, arguments: Mapping[str, Any]) -> str:
         """What reads the same file; nothing for a recording that people sent us."""
@@ -57,8 +57,8 @@ class SpeechRequest:
         self.needs = inner.needs
         self._inner, self._url, self._argument = inner, url, argument
 
-    def fit(self, arguments: Mapping[str, Any]) -> object:
-        return self._inner.fit(arguments)
+    def validate(self, arguments: Mapping[str, Any]) -> object:
+        return self._inner.validate(arguments)
 
     def request(self, arguments: Mapping[str, Any]) -> OutgoingRequest:
         shown = f"{self._argument}={arguments.get(self._argument, '')}"

@@ -39,7 +39,8 @@ def sudo_tip_in(output: str) -> str:
 
 
 async def find_sudo_tip(result: CommandResult, environment: Environment) -> str:
-    """As `sudo_tip_in`; if sudo prints another language, asks sudo whether it needs a password."""
+    """Find a tip like `sudo_tip_in`; if sudo prints another language, ask sudo whether it needs a
+    password."""
     tip = sudo_tip_in(result.output)
     if tip or result.exit_code == 0 or result.timed_out:
         return tip

@@ -184,10 +184,8 @@ def with_members(
 def resolve_toolsets(
     names: Iterable[str], sets: Mapping[str, Toolset] = TOOLSETS
 ) -> dict[str, ToolRequirements]:
-    """Every tool of these toolsets, in order, with what its toolset needs.
-
-    Raises `SettingsError` for a toolset that does not exist, and names the closest.
-    """
+    """Return every tool of these toolsets, in order, with what its toolset needs. Raises
+    `SettingsError` for a toolset that does not exist, and names the closest."""
     tools: dict[str, ToolRequirements] = {}
     seen: set[str] = set()
     waiting = list(names)
@@ -213,7 +211,7 @@ def unknown_toolset(name: str, sets: Mapping[str, Toolset]) -> SettingsError:
 def check_availability(
     tool: str, needs: Iterable[ToolRequirements], present: HostCapabilities
 ) -> ToolAvailability:
-    """Whether a tool can be offered, and if not, what would change that."""
+    """Return whether a tool can be offered, and if not, what would change that."""
     missing: list[str] = []
     how: list[str] = []
     for need in needs:
@@ -426,7 +424,7 @@ def _tool_names(sets: Mapping[str, Toolset]) -> set[str]:
 def _load_tool(
     name: str, dependencies: ToolDependencies, plugin: PluginSource | None
 ) -> Tool | None:
-    """None when there is no such tool. Raises `PluginError`."""
+    """Return None when there is no such tool. Raises `PluginError`."""
     if plugin is not None:
         loaded: Any = plugin.load()
         made = loaded if hasattr(loaded, "spec") else call_plugin(name, loaded, dependencies)
@@ -453,8 +451,8 @@ class PluginTool:
     async def __call__(self, context: ToolContext, arguments: Mapping[str, Any]) -> str:
         return await self._tool(context, arguments)
 
-    def fit(self, arguments: Mapping[str, Any]) -> object:
-        return self._tool.fit(arguments) if isinstance(self._tool, ChecksArguments) else None
+    def validate(self, arguments: Mapping[str, Any]) -> object:
+        return self._tool.validate(arguments) if isinstance(self._tool, ChecksArguments) else None
 
 
 def _not_installed(name: str) -> ToolAvailability:

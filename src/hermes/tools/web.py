@@ -83,7 +83,7 @@ class WebSearchTool:
     def __init__(self, open_web: Callable[[], SearchesWeb] | None = None) -> None:
         self._open, self._web = open_web, cast("SearchesWeb | None", None)
 
-    def fit(self, arguments: Mapping[str, Any]) -> WebSearchQuery:
+    def validate(self, arguments: Mapping[str, Any]) -> WebSearchQuery:
         given = check_arguments(SEARCH_TOOL, SearchArguments, arguments)
         assert isinstance(given, SearchArguments)
         text, site = " ".join(given.query.split()), given.site.strip().lower()
@@ -96,10 +96,10 @@ class WebSearchTool:
         return WebSearchQuery(text=text, limit=given.limit, site=site, since=since, today=today)
 
     def request(self, arguments: Mapping[str, Any]) -> OutgoingRequest:
-        return self._require().preview(self.fit(arguments))
+        return self._require().preview(self.validate(arguments))
 
     async def __call__(self, context: ToolContext, arguments: Mapping[str, Any]) -> str:
-        query = self.fit(arguments)
+        query = self.validate(arguments)
         return render_answer(query, await self._require().search(query))
 
     def _require(self) -> SearchesWeb:
@@ -127,7 +127,7 @@ class WebExtractTool:
         self._open, self._pages = open_pages, cast("ReadsPages | None", None)
         self._numbers = itertools.count(1)
 
-    def fit(self, arguments: Mapping[str, Any]) -> ExtractArguments:
+    def validate(self, arguments: Mapping[str, Any]) -> ExtractArguments:
         given = check_arguments(EXTRACT_TOOL, ExtractArguments, arguments)
         assert isinstance(given, ExtractArguments)
         for url in given.urls if self._open is not None else ():
@@ -136,7 +136,7 @@ class WebExtractTool:
 
     def request(self, arguments: Mapping[str, Any]) -> OutgoingRequest:
         """The first request; a call with several addresses makes an inner call for each."""
-        given = self.fit(arguments)
+        given = self.validate(arguments)
         first, *more = (self._require().preview(url, render=given.render) for url in given.urls)
         if not more:
             return first
@@ -144,12 +144,12 @@ class WebExtractTool:
 
     def acts_on(self, arguments: Mapping[str, Any]) -> RemoteTarget:
         """The host of the page, also where a service fetches it."""
-        given = self.fit(arguments)
+        given = self.validate(arguments)
         hosts = {_host_of(self._require().preview(url, render=False).url) for url in given.urls}
         return RemoteTarget(kind="web", host=hosts.pop() if len(hosts) == 1 else "")
 
     async def __call__(self, context: ToolContext, arguments: Mapping[str, Any]) -> str:
-        given = self.fit(arguments)
+        given = self.validate(arguments)
         if len(given.urls) == 1:
             return await self._read_one(context, given)
         texts = [""] * len(given.urls)

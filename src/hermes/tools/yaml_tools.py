@@ -186,7 +186,7 @@ class CommandTool:
         ending = f"\n[exit code {result.exit_code}]" if result.exit_code else ""
         return f"{result.output.rstrip()}{ending}".strip() or "[no output]"
 
-    def fit(self, arguments: Mapping[str, Any]) -> str:
+    def validate(self, arguments: Mapping[str, Any]) -> str:
         return self.command(arguments)
 
     def command(self, arguments: Mapping[str, Any]) -> str:

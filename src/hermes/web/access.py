@@ -48,7 +48,7 @@ class AccessControl:
         return check
 
     def caller(self, request: HttpRequest) -> ApiCaller:
-        """Who sent a request whose head was checked."""
+        """Return who sent a request whose head was checked."""
         return self._callers[token_digest(_bearer_text(request))]
 
     def check_stream(self, caller: ApiCaller) -> None:

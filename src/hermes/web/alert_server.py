@@ -107,6 +107,10 @@ class WatchStatus:
     """The rights of a token of the API; none for an unknown one. May raise `StoreError`."""
 
 
+class AlertListenError(SettingsError):
+    """The address at which alerts are to be received cannot be used now."""
+
+
 async def serve_alerts(
     bus: Bus,
     settings: WebSettings,
@@ -135,7 +139,7 @@ async def serve_alerts(
     try:
         await serve_http(service, settings.listen, settings.port, ready=ready, tls=tls)
     except HttpListenError as error:
-        raise SettingsError(
+        raise AlertListenError(
             f"cannot listen on {settings.listen} port {settings.port}: {error}. "
             "Another watcher may be running; otherwise change web.listen and web.port"
         ) from error
@@ -235,7 +239,7 @@ class AlertEndpoints:
             raise HttpRefusal(HTTPStatus.UNSUPPORTED_MEDIA_TYPE, message)
 
     async def _has_right(self, request: HttpRequest) -> bool:
-        """Whether a token of the API was sent that may do this."""
+        """Return whether a token of the API was sent that may do this."""
         credential = read_credential(request.headers.get("authorization", ""))
         needed = "alert" if request.method == "POST" else "read"
         with suppress(StoreError):
@@ -243,7 +247,7 @@ class AlertEndpoints:
         return False
 
     def _is_own_name(self, host: str) -> bool:
-        """False for the name of a page that made it resolve to our address (DNS rebinding).
+        """Return False for the name of a page that made it resolve to our address (DNS rebinding).
 
         A name without a dot is one of the local network: no outsider can own it.
         """
@@ -263,7 +267,7 @@ class AlertEndpoints:
         return HttpReply(status=status, body=msgspec.json.encode(data))
 
     async def _readiness(self, request: HttpRequest) -> HttpReply:
-        """Whether requests can be sent here now: what they say would be kept."""
+        """Say whether requests can be sent here now: what they report would be kept."""
         problems = list(filter(None, (await self._store_problem(),)))
         status = HTTPStatus.SERVICE_UNAVAILABLE if problems else HTTPStatus.OK
         data = {"ok": not problems, "wrong": problems}

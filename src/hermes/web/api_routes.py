@@ -63,7 +63,7 @@ class ApiRoute:
 def serve_routes(
     table: Iterable[ApiRoute], access: AccessControl, answers: AnswerStore
 ) -> list[HttpRoute]:
-    """What the server serves for these rows."""
+    """Return what the server serves for these rows."""
     found = []
     for row in table:
         respond = _answering(row.respond)

@@ -31,7 +31,7 @@ def stream_event(data: Any, *, name: str = "", id: int | None = None) -> bytes:
 
 
 async def next_or_ping(wait: Callable[[], Awaitable[T]]) -> T | None:
-    """What is waited for; None when it is time for a sign of life."""
+    """Return what is waited for; None when it is time for a sign of life."""
     with anyio.move_on_after(PING_INTERVAL_S):
         return await wait()
     return None

@@ -193,7 +193,7 @@ def _responses(row: ApiRoute, schema_of: Mapping[Any, dict[str, Any]]) -> dict[s
 
 
 def error_statuses(row: ApiRoute) -> list[str]:
-    """What the route answers beside 200."""
+    """Return what the route answers beside 200."""
     if row.path == DOCUMENT_PATH:
         return []
     if row.path in {each.path for each in WATCH_ROUTES}:

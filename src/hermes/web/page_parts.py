@@ -78,7 +78,7 @@ class RenderedPage:
         return "".join(self.chunks[first:end])
 
     def patch_from(self, known: PageVersion | None) -> PagePatch:
-        """What a browser with the known version lacks; without one, every part."""
+        """Return what a browser with the known version lacks; without one, every part."""
         ours = self.outline
         changes = _PatchBuilder(self, known.parts if known else {})
         if known is None or known.roots != ours.roots:
@@ -118,7 +118,7 @@ class _PatchBuilder:
                 self.compare(each)
 
     def _is_same_frame(self, old: PartFrame, new: PartFrame) -> bool:
-        """Whether only parts inside it differ, and none has come from somewhere else."""
+        """Return whether only parts inside it differ, and none has come from somewhere else."""
         if old.digest != new.digest or len(old.groups) != len(new.groups):
             return False
         return all(

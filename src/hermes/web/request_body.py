@@ -23,7 +23,7 @@ def decode_body(request: HttpRequest, kind: type[T]) -> T:
 
 @contextmanager
 def refuse_errors() -> Iterator[None]:
-    """What a person would read in the terminal becomes the answer."""
+    """Answer the request with the error that a person would read in the terminal."""
     try:
         yield
     except StoreError as error:

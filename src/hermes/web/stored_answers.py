@@ -118,7 +118,7 @@ class AnswerStore:
             await anyio.to_thread.run_sync(self._write, file, answer)
 
     def _read(self, file: Path) -> StoredAnswer | None:
-        """None where there is none that is still valid."""
+        """Return None where there is none that is still valid."""
         self._remove_old()
         try:
             known = msgspec.json.decode(file.read_bytes(), type=StoredAnswer)

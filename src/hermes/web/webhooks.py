@@ -36,11 +36,12 @@ class HookJobs(Protocol):
     """The hooks of the settings, and the jobs that they start."""
 
     def secret(self, hook: str) -> str | None:
-        """None: there is no such hook; empty: its secret is not set."""
+        """Return None when there is no such hook; empty: its secret is not set."""
         ...
 
     async def start(self, hook: str, body: bytes, deliveries: Sequence[str]) -> StartedJob | None:
-        """None: a request with one of these digests has come before. Raises `HermesError`."""
+        """Return None when a request with one of these digests has come before. Raises
+        `HermesError`."""
         ...
 
 
@@ -48,11 +49,11 @@ class ChannelDeliveries(Protocol):
     """What the platform of a channel delivers to us."""
 
     def challenge(self, query: Mapping[str, str]) -> str | None:
-        """What is answered when the platform asks whether the address is ours."""
+        """Return what is answered when the platform asks whether the address is ours."""
         ...
 
     async def receive(self, body: bytes, signature: str) -> bool:
-        """False: the signature is wrong. It returns after the delivery is kept.
+        """Return False when the signature is wrong. It returns after the delivery is kept.
 
         Raises `HermesError`.
         """

@@ -154,7 +154,8 @@ def split_sendable_media(
 
 
 def _may_send(path: Path, application: "Application", run: str) -> bool:
-    """What the policy would ask about is not sent to a chat; what was made to be sent is."""
+    """Return whether a file may be sent to a chat: not what the policy would ask about, unless it
+    was made to be sent."""
     home = application.loaded.home
     if path.is_relative_to((home / "audio_cache").resolve()):
         return is_made_recording(path, home)

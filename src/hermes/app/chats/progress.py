@@ -83,7 +83,7 @@ class TurnDisplay:
         self._shown = self._reference = ""
 
     async def run(self) -> None:
-        """Until it is cancelled."""
+        """Show the progress of the turn until cancelled."""
         try:
             async with anyio.create_task_group() as group:
                 group.start_soon(self._show_typing)

@@ -173,7 +173,8 @@ class ChatService:
         return self._context.sessions.has_thread(address) or bool(self._incident_of_thread(address))
 
     async def _hints(self, event: ChatReceived) -> list[Event]:
-        """What is said in the thread of an incident is a hint, besides the turn that it gets."""
+        """Return the message as a hint for the incident of its thread, besides the turn that it
+        gets."""
         message = event.message
         answers = bool(message.quoted) and self._looks_like_answer(message)
         special = message.pressed or parse_command(message.text) or answers
@@ -191,7 +192,8 @@ class ChatService:
             return []  # the incident is not in this journal any more
 
     async def _answer_unheard(self, message: InboundMessage, decision: InboxDecision) -> None:
-        """Nothing of such a message is recorded, and neither is a code in the answer."""
+        """Answer a message that is not heard. Neither the message nor a pairing code is
+        recorded."""
         channel = self._context.channels.get(message.address.channel)
         if not decision.tell or channel is None:
             return
@@ -292,14 +294,15 @@ class ChatService:
         before = self._workers.get(state.session)
         if before is not None and not before.closing and before.run_id == state.run:
             return before
-        worker = SessionWorker(self._context, state.run, state.session, state.to)
+        incident = self._incident_of_thread(Address.parse(state.to))
+        worker = SessionWorker(self._context, state.run, state.session, state.to, incident=incident)
         self._workers[state.session] = worker
         assert self._group is not None
         self._group.start_soon(self._keep_worker, worker, before)
         return worker
 
     async def _keep_worker(self, worker: SessionWorker, before: SessionWorker | None) -> None:
-        """One session's task: its failure ends no other."""
+        """Run the task of one session; its failure ends no other session."""
         try:
             await worker.work(before)
         finally:

@@ -128,7 +128,7 @@ class ChatSessions:
         return key in self._known
 
     def is_spoken(self, session: str) -> bool:
-        """Whether the answers in this chat are also spoken."""
+        """Return whether the answers in this chat are also spoken."""
         return session in self._spoken
 
     def current(self, session: str) -> ChatState | None:
@@ -147,7 +147,7 @@ class ChatSessions:
         return self._waiting
 
     def why_over(self, state: ChatState, now: datetime) -> Literal["idle", "daily", ""]:
-        """Why a message at this time begins a new session; empty when it does not."""
+        """Return why a message at this time begins a new session; empty when it does not."""
         settings = self._settings
         if settings.reset == "idle" and (now - state.last_at).total_seconds() > settings.idle:
             return "idle"

@@ -67,7 +67,7 @@ class ChatVoice:
         return _refuse(event, to, NOT_HEARD_TEXT.format(why=why), "refused")
 
     async def hint_for_incident(self, event: ChatReceived, parts: MessageParts) -> list[Event]:
-        """What is said in the thread of an incident is a hint, like what is written there."""
+        """Return the spoken words as a hint for the incident of the thread, like written ones."""
         if not event.incident or event.message.forwarded:
             return []
         from hermes.app.incident_actions import make_hint

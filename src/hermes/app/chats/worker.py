@@ -10,6 +10,7 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import anyio
 
@@ -36,6 +37,9 @@ from hermes.core.messages import AttachedText, Picture
 from hermes.core.tool_calls import OpenToolCalls
 from hermes.gateway.inbox import speaker_label
 from hermes.gateway.settings import TalkSettings
+
+if TYPE_CHECKING:
+    from hermes.app.chats.incident_threads import IncidentThread
 
 IDLE_CLOSE_S = 600.0
 """Seconds without a message after which a session gives back its environment and its run."""
@@ -115,8 +119,17 @@ class ChatContext:
     draw: random.Random = field(default_factory=random.Random)
 
 
+def _open_thread(context: ChatContext, incident: str) -> "IncidentThread":
+    from hermes.app.chats.incident_threads import IncidentThread
+
+    return IncidentThread(context.application.journal, incident)
+
+
 class SessionWorker:
-    def __init__(self, context: ChatContext, run: str, session: str, to: str) -> None:
+    def __init__(
+        self, context: ChatContext, run: str, session: str, to: str, *, incident: str = ""
+    ) -> None:
+        """`incident`: whose thread the chat is."""
         self.run_id, self.session, self.to = run, session, to
         self.conversation: Conversation | None = None
         self.turn_running = False
@@ -133,6 +146,7 @@ class SessionWorker:
         self._preparing = 0
         self._interrupted_by_message = False
         self._question: OpenQuestion | None = None
+        self._thread = _open_thread(context, incident) if incident else None
 
     @property
     def waiting(self) -> int:
@@ -166,7 +180,7 @@ class SessionWorker:
         self._wake()
 
     async def wait_for_end(self) -> None:
-        """Until it is done, or only waits for a person: that turn cannot end by waiting."""
+        """Wait until the worker is done, or until its turn only waits for a person."""
         async with anyio.create_task_group() as group:
             group.start_soon(self._wait_for_people, group.cancel_scope)
             await self.done.wait()
@@ -189,7 +203,8 @@ class SessionWorker:
         self._changed = anyio.Event()
 
     async def work(self, after: "SessionWorker | None" = None) -> None:
-        """Until the session is idle or closed. `after` had the same run and gives it back first."""
+        """Take turns until the session is idle or closed. `after` is an earlier worker of the same
+        run, which has to release the run first."""
         if after is not None:
             await after.done.wait()
         try:
@@ -203,6 +218,8 @@ class SessionWorker:
     async def _open_and_work(self) -> None:
         channel = Address.parse(self.to).channel
         application = self._context.restricted.get(channel, self._context.application)
+        if self._thread is not None:
+            application = self._thread.restrict(application)
         loaded, folder = application.loaded, self._context.folder
         shared = application.agent_dependencies.environment
         failure: HermesError | None = None
@@ -271,7 +288,10 @@ class SessionWorker:
         text = parts.text
         if not event.message.direct and text:
             text = f"{speaker_label(event.person, event.message.sender_name)}: {text}"
-        message = PreparedMessage(key, event.person, text, parts.attached, parts.pictures)
+        attached = parts.attached
+        if self._thread is not None:
+            attached = (*attached, *await self._thread.describe(event.person))
+        message = PreparedMessage(key, event.person, text, attached, parts.pictures)
         conversation = self.conversation
         # Otherwise one person could approve what they asked for in the turn of another.
         own_turn = self.turn_running and event.person == self._turn_person
@@ -316,7 +336,7 @@ class SessionWorker:
 
     async def _take_turns(self, conversation: Conversation) -> None:
         if conversation.open:  # it was cut off
-            await self._run_turn(conversation.carry_on, self._turns.person)
+            await self._run_turn(conversation.finish_open_turn, self._turns.person)
             self._take_back_steering(conversation, self._turns.person)
         await self._queue_answers()
         while not self.closing:
@@ -331,7 +351,7 @@ class SessionWorker:
                 await self._take_turn(conversation, item)
 
     async def _wait_for_more(self) -> bool:
-        """False when the session is idle and nothing of it runs in the background."""
+        """Return False when the session is idle and nothing of it runs in the background."""
         changed = self._changed
         with anyio.move_on_after(self._context.idle_close_s):
             await changed.wait()
@@ -361,6 +381,8 @@ class SessionWorker:
 
     async def _run_turn(self, work: Callable[[], Awaitable[object]], person: str) -> None:
         display = self._display()
+        if self._thread is not None:
+            await self._thread.update()
         async with anyio.create_task_group() as group:
             group.start_soon(display.run)
             self.turn_running, self._turn_person = True, person

@@ -108,7 +108,7 @@ def _new_row(event: JobEnded | JobSkipped) -> JobHistoryRow:
 async def read_history(
     journal: Journal, job: str = "", since: datetime | None = None
 ) -> list[JobHistoryRow]:
-    """Of one job, or of all but the rounds of checks, by due time."""
+    """Read the due times of one job, or of all jobs except the rounds of checks, in order."""
     history = JobHistory()
     async for recorded in journal.read(kinds=(*ROW_KINDS, *DELIVERY_KINDS), since=since):
         history.apply(recorded.event)

@@ -18,7 +18,7 @@ _FIELDS = tuple(each for each in JobSpec.__struct_fields__ if each not in ("name
 
 
 def write_jobs(specs: list[JobSpec]) -> str:
-    """Only what differs from the defaults, and the schedule in the words of its author."""
+    """Write what differs from the defaults, and the schedule in the words of its author."""
     jobs = {}
     for spec in sorted(specs, key=lambda each: each.name):
         entry = _without_defaults(msgspec.to_builtins(spec))
@@ -78,9 +78,10 @@ def _read_job(loaded: LoadedSettings, file: Path, name: str, entry: object) -> J
 async def apply_jobs(
     editor: JobEditor, wanted: list[JobSpec], *, prune: bool, dry_run: bool
 ) -> list[tuple[str, str]]:
-    """Each job that differs, with what is done about it. Raises `ScheduleError` before any change.
+    """Change the jobs that differ from the file, and return what was done about each.
 
-    A schedule with the same words and zone is the same, although an interval was read again.
+    Raises `ScheduleError` before any change. A schedule with the same words and zone is the same,
+    although an interval was read again.
     """
     table = await editor.table()
     known = {n: j.spec for n, j in table.jobs.items() if not j.spec.builtin and not j.finished}

@@ -78,7 +78,8 @@ def standalone_jobs(loaded: LoadedSettings) -> Mapping[str, BuiltInJob]:
 
 
 def health_job(loaded: LoadedSettings, bus: Bus, run_checks: RunHealthChecks) -> BuiltInJob:
-    """One round of all probes of a watch; after a healthy one the heartbeat is sent."""
+    """Make the job that runs one round of all probes of a watch; after a healthy round it sends the
+    heartbeat."""
 
     async def health(job: Job, row: JobOccurrence) -> JobResult:
         checked, _ = await run_health_round(run_checks, loaded.settings.sre.health.timeout)

@@ -157,7 +157,7 @@ class JobRunner:
         return spec.toolsets or usual
 
     async def _can_be_answered(self, spec: JobSpec) -> bool:
-        """Whether a person with a name is in the channel that the results go to."""
+        """Return whether a person with a name is in the channel that the results go to."""
         channel = Address.parse(spec.deliver).channel
         people = await load_people(self._loaded, self._bus.journal)
         return any(channel in person.ids for person in people)
@@ -219,7 +219,7 @@ class AgentJobRun:
         spec = self._job.spec
         if await _run_exists(self._application.journal, self._session):
             conversation = await self._application.resume(self._session)
-            answer = await conversation.carry_on()
+            answer = await conversation.finish_open_turn()
             if answer is None and conversation.ended is None:
                 answer = await self._say(conversation)
             elif answer is None:
@@ -264,7 +264,7 @@ class AgentJobRun:
         return JobResult(outcome="nothing" if silent else "ran", text=output)
 
     async def partial_answer(self) -> str:
-        """What the agent had said when it was cut off."""
+        """Return what the agent had said when it was cut off."""
         if not await _run_exists(self._application.journal, self._session):
             return ""
         dependencies = self._application.agent_dependencies
@@ -286,7 +286,7 @@ class AgentJobRun:
         execute = execute_for_run(
             dependencies, self._session, dependencies.executor, actor=self._job.by
         )
-        self._application.policy.heard(self._session, command, True)
+        self._application.policy.record_text(self._session, command, True)
         done = await run_command(execute, command, limit_s, id=new_id(id))
         return done.code, done.output
 
@@ -329,7 +329,8 @@ def result_notice(job: Job, row: JobOccurrence, result: JobResult) -> Notificati
 
 
 def _job_settings(loaded: LoadedSettings, spec: JobSpec, *, wait: bool) -> LoadedSettings:
-    """With the limits of the job. Questions wait only if a person can answer them."""
+    """Return the settings with the limits of the job. Questions wait only if a person can answer
+    them."""
     limits = loaded.settings.agent.limits
     if spec.limits.tokens:
         limits = msgspec.structs.replace(limits, run_tokens=spec.limits.tokens)

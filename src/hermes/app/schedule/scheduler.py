@@ -64,7 +64,7 @@ async def keep_schedule(
 
 
 def missed_events(missed: Sequence[JobMissed]) -> list[Event]:
-    """One event about the rounds of checks, and one about all other jobs."""
+    """Return one event about the missed rounds of checks, and one about all other missed jobs."""
     rounds = [each for each in missed if each.job == "health"]
     others = [each for each in missed if each.job != "health"]
     found: list[Event] = []

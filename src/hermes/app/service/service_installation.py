@@ -368,7 +368,7 @@ def _copy_settings(plan: ServicePlan, source: Path, mode: str) -> Iterator[str]:
 
 
 def _write_file(file: ServiceFile) -> bool:
-    """True when it changed something."""
+    """Return True when it changed something."""
     if file.path.is_file() and file.path.read_text() == file.text:
         return False
     write_atomically(file.path, file.text, mode=file.mode, keep_mode=False)

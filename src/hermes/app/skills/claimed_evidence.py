@@ -61,7 +61,7 @@ def unproven_cases(status: SkillStatus) -> list[ReplayCase]:
 
 
 def is_playable(scenario: str) -> bool:
-    """Whether this machine has the scenario, and the programs that it needs."""
+    """Return whether this machine has the scenario, and the programs that it needs."""
     from hermes.gym.scenario import installed_scenarios, load_scenario
 
     folder = installed_scenarios().get(scenario)
@@ -82,7 +82,7 @@ def _judge_replays(
 
 
 async def _replay_case(skill: Skill, case: ReplayCase) -> ReplayResult | None:
-    """None when it took too long."""
+    """Return None when it took too long."""
     from hermes.app.gym_replay import find_baseline, replay_in_gym
 
     with anyio.move_on_after(REPLAY_TIMEOUT_S):

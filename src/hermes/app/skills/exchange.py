@@ -371,7 +371,7 @@ async def demote_revoked_skills(
     lifecycle = SkillLifecycle(loaded, journal, publish, lambda: library)
     demoted: list[DemotedSkill] = []
     for skill, why in affected.items():
-        status = await lifecycle.life(skill)
+        status = await lifecycle.status(skill)
         if status.state not in UNAFFECTED_STATES:
             await publish(change_state(status, "draft", run=run, by=by, reason=why))
         unregister_skill(exchange.root, skill)

@@ -227,7 +227,7 @@ class SkillHub:
         ]
 
     async def fetch_installed(self, name: str) -> HubSkill:
-        """What the source of an installed skill has now. Raises `ExchangeError`."""
+        """Return what the source of an installed skill has now. Raises `ExchangeError`."""
         source = self.records.state().installed[name].source
         if source.kind == "folder":
             source = replace(source, place=str(Path(source.place, source.path)), path="")

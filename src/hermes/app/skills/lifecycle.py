@@ -67,7 +67,7 @@ class SkillLifecycle:
         self.root = loaded.home / "skills"
         self._history = SkillHistory(self.root)
 
-    async def life(self, skill: str) -> SkillStatus:
+    async def status(self, skill: str) -> SkillStatus:
         events = [each.event async for each in self._journal.read(kinds=SKILL_EVENT_KINDS)]
         status = fold_skill_statuses(events).get(skill) or SkillStatus(skill=skill)
         known = self._library().skills_by_name.get(skill)
@@ -158,7 +158,7 @@ class SkillLifecycle:
         if not folder.is_dir():
             copy_skill(old.folder, folder)
         self._history.record(folder, reason="before it is extended", by=by)
-        if any(each.digest == old.digest for each in (await self.life(old.name)).steps):
+        if any(each.digest == old.digest for each in (await self.status(old.name)).steps):
             return []
         reason = "as it was before it was extended"
         return [
@@ -209,7 +209,7 @@ class SkillLifecycle:
 
         if folder.parent.name == DRAFTS_FOLDER:
             return []
-        return unproven_cases(await self.life(folder.name))
+        return unproven_cases(await self.status(folder.name))
 
     async def _record_validation(
         self,
@@ -221,7 +221,7 @@ class SkillLifecycle:
         run: str,
         by: str,
     ) -> None:
-        status = await self.life(folder.name)
+        status = await self.status(folder.name)
         parents = status.parents
         if folder.parent.name == DRAFTS_FOLDER:
             parents = (status.digest,) if status.digest else ()
@@ -260,7 +260,7 @@ class SkillLifecycle:
         """A use in production; its consequence follows at once: trust, or a demotion."""
         use = SkillUsed(run=run, skill=skill, digest=digest, verified=verified, incident=incident)
         await self._publish(msgspec.structs.replace(use, detail=why))
-        status = await self.life(skill)
+        status = await self.status(skill)
         verdict = decide_after_use(status, run=run, live_uses=self._settings.live_uses)
         if verdict is not None:
             if verdict.restore:

@@ -77,7 +77,7 @@ async def _try_proposal(
     skill = library.find(proposal.skill)
     changes = {proposal.file: proposal.text}
     drafted = await lifecycle.candidate(skill, changes, run=run, reason=proposal.why)
-    cases = proving_cases(await lifecycle.life(skill.name))
+    cases = proving_cases(await lifecycle.status(skill.name))
     if not cases:
         return False, "no case has proven this skill yet, so the change waits as a draft"
     return await _evaluate_draft(drafted, lifecycle, cases, replay, run)
@@ -118,7 +118,7 @@ async def evolve_skill(
         raise SettingsError("this needs the extra: pip install 'hermes-oncall[evolve]'") from error
     from tempfile import TemporaryDirectory
 
-    cases = proving_cases(await lifecycle.life(skill.name))
+    cases = proving_cases(await lifecycle.status(skill.name))
     if not cases:
         raise SettingsError(f"no case has proven {skill.name}; see: hermes skills promote --help")
     texts = {name: skill.read_linked_file(name) for name in skill.files if name == PLAYBOOK}

@@ -17,7 +17,8 @@ REVIEW_EVENT_KINDS = ("run.started", "turn.ended", "tool.finished", "incident.ve
 async def find_due_review(
     journal: Journal, loaded: LoadedSettings, *, anyway: bool = False
 ) -> DueReview | None:
-    """What there is to review; with `anyway` also before its time, or what was only counted."""
+    """Return what there is to review; with `anyway` also before its time, or what was only
+    counted."""
     settings = loaded.settings.skills
     last, records = await _since_last_review(journal)
     found = check_review_due(records, every=settings.review_every, same=settings.same_errors)

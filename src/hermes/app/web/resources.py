@@ -79,7 +79,8 @@ class JournalViews:
         self._read_to = 0
 
     async def may_read_run(self, run: str, person: str) -> bool:
-        """What was said in a private chat or a terminal is shown to the person who was there."""
+        """Return whether this person may read a run: a private chat or a terminal is shown only to
+        those who took part."""
         newest = await self._journal.last()
         async for recorded in self._journal.read(after=self._read_to, kinds=("run.started",)):
             if isinstance(event := recorded.event, RunStarted) and (

@@ -174,7 +174,7 @@ def _ask_mode() -> str:
 
 
 def _ask_announce() -> str:
-    """Whether restarts and other moderate actions proceed without an answer."""
+    """Ask whether restarts and other moderate actions proceed without an answer."""
     current = load().settings.policy.announce
     seconds = current or DEFAULT_ANNOUNCE_S
     offers = {
@@ -216,7 +216,7 @@ def _ask_channel() -> None:
 
 
 def _test_channel(name: str) -> bool:
-    """Whether a test message was accepted."""
+    """Return whether a test message was accepted."""
     import anyio
 
     from hermes.app.channel_test import send_test_message

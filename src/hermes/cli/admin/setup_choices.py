@@ -83,7 +83,7 @@ class SetupChoice(msgspec.Struct, frozen=True, kw_only=True):
         return bool(variable) and not self.key and not self.loaded().secrets.get(variable)
 
     def _known_key(self) -> bool:
-        """Whether the key variable of this provider is known."""
+        """Return whether the key variable of this provider is known."""
         own = load().settings.model.providers.get(self.provider)
         return self.provider in model_catalog().providers or bool(own and own.key_variable)
 

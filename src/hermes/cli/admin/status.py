@@ -86,7 +86,7 @@ def _channel_summary(loaded: LoadedSettings) -> dict[str, str]:
 
 
 def _hook_summary(loaded: LoadedSettings) -> dict[str, str]:
-    """Which hooks run, and why one does not; nothing is loaded where there is none."""
+    """Return which hooks run, and why one does not; nothing is loaded where there is none."""
     if not (loaded.home / HOOKS_FOLDER).is_dir():
         return {}
     from hermes.cli.monitoring.hooks import hook_states, state_text

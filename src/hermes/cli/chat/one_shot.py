@@ -115,7 +115,7 @@ class _OneShotOutput:
             if question:
                 self._answer = await conversation.say(question)
             else:
-                answer = await conversation.carry_on()
+                answer = await conversation.finish_open_turn()
                 self._answer, nothing = answer or "", answer is None
         except HermesError as error:
             self._error = error

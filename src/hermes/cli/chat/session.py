@@ -135,7 +135,7 @@ class ChatSession:
         self.questions.changed = self.update_prompt
         self.terminal.set_live_rows(self.live_rows)
         reached = check_server(conversation.model.name) if check_server is not None else None
-        await self._print_banner(warnings, reached.words if reached else "")
+        await self._print_banner(warnings, reached.description if reached else "")
         async with anyio.create_task_group() as self._group:
             await self._group.start(self.transcript_follower.run)
             self._group.start_soon(self.terminal.run)
@@ -162,7 +162,7 @@ class ChatSession:
 
     async def _report_unreachable_model(self, reach: "ModelReachability") -> None:
         """Runs beside the chat: a server that does not answer must not delay the prompt."""
-        if why := await reach.trouble():
+        if why := await reach.connection_problem():
             await self.note(clean(f"{reach.name}: {why}"), "error")
 
     async def _read_input(self) -> None:
@@ -250,7 +250,7 @@ class ChatSession:
             await self.note(f"back in {conversation.run}")
             return
         await self.note(describe_interrupted_turn(history, width))
-        await conversation.carry_on()
+        await conversation.finish_open_turn()
 
     def _transcript_of(self, conversation: Conversation) -> Transcript:
         return Transcript(

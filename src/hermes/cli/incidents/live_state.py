@@ -115,7 +115,8 @@ class LiveIncident:
         return known is not None and (known.closed or known.recovered) is not None
 
     def concerns(self, event: BaseEvent | UnknownEvent) -> bool:
-        """Whether the event is about this incident; before it is opened, only `incident.opened`."""
+        """Return whether the event is about this incident; before it is opened, only
+        `incident.opened`."""
         if isinstance(event, UnknownEvent):
             return False
         if self.incident is None:
@@ -281,7 +282,7 @@ def event_line(live: LiveIncident, recorded: JournalRecord) -> str:
 
 
 def _live_line(live: LiveIncident, event: object) -> str | None:
-    """None when the text of the report timeline is used."""
+    """Return None when the text of the report timeline is used."""
     match event:
         case IncidentOpened():
             return f"{event.severity} {event.title} ({event.incident})"
@@ -306,8 +307,8 @@ def _live_line(live: LiveIncident, event: object) -> str | None:
 
 
 def only_reads(live: LiveIncident, event: BaseEvent | UnknownEvent) -> bool:
-    """Whether it is about a command that changes nothing: there are dozens, from playbooks that
-    look for their fault."""
+    """Return whether it is about a command that changes nothing: there are dozens, from playbooks
+    that look for their fault."""
     if not isinstance(event, ToolDecided | ToolApproved | ToolStarted | ToolFinished):
         return False
     id = event.result.call_id if isinstance(event, ToolFinished) else event.call_id

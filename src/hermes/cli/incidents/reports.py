@@ -105,7 +105,7 @@ def report(ctx: click.Context, id: str, fresh: bool, to_file: bool, as_json: boo
 
 
 def _is_report_outdated(records: Sequence[JournalRecord]) -> bool:
-    """Whether the incident is unresolved, or more than its closing was recorded since."""
+    """Return whether the incident is unresolved, or more than its closing was recorded since."""
     if gather_report_data(records).incident.unresolved:
         return True
     events = [each.event for each in records]

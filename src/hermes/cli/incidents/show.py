@@ -179,7 +179,7 @@ def _refused_fields(data: ReportData) -> dict[str, object]:
 
 
 def _change_outcome(data: ReportData, action: IncidentAction) -> str:
-    """How the change ended, and whether it was undone."""
+    """Return how the change ended, and whether it was undone."""
     undone = {each.call_id: each.undone for each in data.incident.changes}
     more = {"yes": ", undone", "failed": ", could not be undone"}
     return action.ending + more.get(undone.get(action.call_id, ""), "")

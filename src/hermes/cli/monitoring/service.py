@@ -122,7 +122,7 @@ hermes service status
 hermes service status --json
 """)
 def status(as_json: bool = False) -> int:
-    """Whether the service is installed and running. Exit code 1 when it is not running."""
+    """Show whether the service is installed and running. Exit code 1 when it is not running."""
     state = service_state()
     if as_json:
         print_json(msgspec.structs.asdict(state))

@@ -212,13 +212,13 @@ async def _watch_journal(
 
             async def restart_on_rebuild() -> None:
                 nonlocal rebuilt
-                await running.until_rebuilt()
+                await running.wait_for_rebuild()
                 rebuilt = True
                 group.cancel_scope.cancel()
 
             group.start_soon(restart_on_rebuild)
             manager = ManagerNotification(loaded.secrets)
-            group.start_soon(manager.run, lambda: running.watch.alive_at)
+            group.start_soon(manager.run, lambda: running.watch.heartbeat_at)
             if as_json:
                 group.start_soon(
                     _print_events, running.application.bus, await running.application.journal.last()
@@ -271,7 +271,7 @@ async def _keep_gateway(loaded: LoadedSettings, model: str) -> None:
 
 async def _report_unreachable_model(reachability: "ModelReachability") -> None:
     """Runs beside the watch: a server that does not answer must not delay the start."""
-    if why := await reachability.trouble():
+    if why := await reachability.connection_problem():
         note(f"{reachability.name}: {why}; until it answers, playbooks and checks only")
 
 

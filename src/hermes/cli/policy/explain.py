@@ -167,7 +167,7 @@ def _deciding_step(effects: ActionEffects, verdict: PolicyVerdict) -> ActionStep
 
 
 def _is_relevant_miss(miss: NearMiss, policy: DocumentPolicy, verdict: PolicyVerdict) -> bool:
-    """Whether a rule with another verdict matched except for one field."""
+    """Return whether a rule with another verdict matched except for one field."""
     if miss.effect == verdict.verdict:
         return False
     rules: tuple[PolicyRule, ...] = (*policy.rule_set.rules, *policy.rule_set.audit_rules)

@@ -127,8 +127,8 @@ class ReplayPolicies:
     def decide(self, action: Action) -> PolicyVerdict:
         return self._of(action.isolated).decide(action)
 
-    def started(self, action: Action) -> None:
-        self._of(action.isolated).started(action)
+    def record_start(self, action: Action) -> None:
+        self._of(action.isolated).record_start(action)
 
     def _build_policy(self, isolated: bool) -> DocumentPolicy:
         loaded, replay_context = self._loaded, self._replay

@@ -101,7 +101,7 @@ class UnapprovedCalls:
             self._refused[f"  {call_line(call.request.call, 80)}  ({why})"] = None
 
     def hint(self) -> str:
-        """How to allow the refused calls; empty when there are none."""
+        """Return how to allow the refused calls; empty when there are none."""
         if not self._refused:
             return ""
         return "\n".join(

@@ -146,7 +146,7 @@ hermes cron history disk --json
 def history(
     ctx: click.Context, name: str, since: datetime | None, count: int, as_json: bool
 ) -> None:
-    """What became of every due time, and whether its result was delivered."""
+    """Show the outcome of every due time, and whether its result was delivered."""
     from hermes.app.schedule.history import read_history
 
     loaded = load_settings(ctx)

@@ -143,7 +143,7 @@ def import_(ctx: click.Context, as_json: bool, **given: Any) -> None:
 def _resolve(
     hub: SkillHub, library: SkillLibrary, source: str, names: tuple[str, ...], *, quiet: bool
 ) -> tuple[list[HubSkill] | None, tuple[str, ...]]:
-    """None for a signed source; nothing when a bundled skill was named."""
+    """Return None for a signed source; nothing when a bundled skill was named."""
     parsed = parse_source(source)
     if parsed is None and is_http_url(source) and not source.endswith(BUNDLE_SUFFIX):
         parsed = SkillSource(kind="site", place=source)

@@ -283,7 +283,7 @@ def promote(
         if back is not None:
             await _demote(context, name, back)
         if not cases:
-            return await context.lifecycle.life(name), None, []
+            return await context.lifecycle.status(name), None, []
         if skill.playbook is None:
             raise SettingsError(f"{name} has no playbook: there is nothing to replay")
         from hermes.app.gym_replay import find_baseline, replay_in_gym
@@ -294,7 +294,7 @@ def promote(
         evaluation, pairs = await context.lifecycle.evaluate(
             folder, cases, replay, run=SKILLS_RUN, by=user_name()
         )
-        return await context.lifecycle.life(name), evaluation, pairs
+        return await context.lifecycle.status(name), evaluation, pairs
 
     status, evaluation, pairs = with_lifecycle(ctx, work)
     if as_json:
@@ -310,7 +310,7 @@ async def _demote(context: SkillLifecycleContext, name: str, to: str) -> None:
     from hermes.skills.lifecycle.status import STATE_ORDER, change_state
 
     states: dict[str, SkillState] = {state: state for state in STATE_ORDER}
-    status = await context.lifecycle.life(name)
+    status = await context.lifecycle.status(name)
     if STATE_ORDER.index(states[to]) >= STATE_ORDER.index(status.state):
         raise SettingsError(f"{name} is {status.state}: {to} is not a lower state")
     await context.publish(

@@ -90,7 +90,7 @@ def list_(
     limit: int,
     as_json: bool,
 ) -> None:
-    """What changed on the host, the latest first: what, when, who, and how that is known."""
+    """List what changed on the host, the latest first: what, when, who, and how that is known."""
     _print_changes(ctx, since, unit, kind, limit, as_json=as_json)
 
 
@@ -132,7 +132,7 @@ hermes changes show 4f2a1c --json
 """)
 @click.argument("id")
 def show(ctx: click.Context, id: str, as_json: bool) -> None:
-    """One change with its diff. Values that look like secrets are not shown."""
+    """Show a change with its diff. Values that look like secrets are not shown."""
     loaded = load_settings(ctx)
     store = open_state_store(loaded)
     recorded = store.changes.find(id)

@@ -42,7 +42,7 @@ hermes state list
 hermes state list --json
 """)
 def list_(ctx: click.Context, as_json: bool) -> None:
-    """The recorded states, the newest first; damaged ones with the reason."""
+    """List the recorded states, the newest first; damaged ones with the reason."""
     store = open_state_store(load_settings(ctx))
     states = list(store.stored_states())
     damaged = store.damaged_content()
@@ -73,7 +73,7 @@ hermes state show 000012 --kind file --key /etc/nginx
 @kind_option
 @click.option("--key", default="", metavar="TEXT", help="Only items whose key contains it.")
 def show(ctx: click.Context, id: str, kind: str | None, key: str, as_json: bool) -> None:
-    """What one state consists of: counts by kind, or with --kind or --key the items."""
+    """Show what a state consists of: counts by kind, or with --kind or --key the items."""
     state = open_state_store(load_settings(ctx)).load(id)
     items = [
         (item_id, item)
@@ -103,7 +103,7 @@ hermes state diff 000012 000015
 def diff(
     ctx: click.Context, before: str, after: str, kind: str | None, content: bool, as_json: bool
 ) -> None:
-    """What differs between two states. Without AFTER the host is read now."""
+    """Show what differs between two states. Without AFTER the host is read now."""
     loaded = load_settings(ctx)
     store, old, new = anyio.run(_two_states, loaded, before, after)
     redact = SecretRedactor(loaded)

@@ -276,7 +276,7 @@ class Names(dict[str, str]):
 
 
 def is_secret_file(path: str) -> bool:
-    """Whether the policy knows it as a secret."""
+    """Return whether the policy knows it as a secret."""
     lists = path_pattern_lists("/root")
     return bool(lists.secret.match(path)) and not lists.public.match(path)
 

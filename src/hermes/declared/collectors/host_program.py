@@ -113,7 +113,7 @@ class FileWalk:
         return folders[::-1]
 
     def add(self, path: str, entry: Any = None, *, named: bool = False) -> bool:
-        """Whether it is new and exists."""
+        """Return whether it is new and exists."""
         if path in self.rows or path in self._skip or os.path.basename(path) in self._skip:
             return False
         try:
@@ -205,7 +205,8 @@ def _add_real(walk: FileWalk, path: str, tree: bool) -> None:
 
 
 def _named_by_processes() -> Iterator[str]:
-    """What command lines and open descriptors name, without data: only what is not written."""
+    """Return what command lines and open descriptors name, without data: only what is not
+    written."""
     for pid in filter(str.isdigit, os.listdir("/proc")):
         try:
             with open(f"/proc/{pid}/cmdline", "rb") as file:
@@ -252,7 +253,7 @@ def _opened_for_reading(pid: str) -> Iterator[str]:
 
 
 def _named_in_files(paths: Iterable[str]) -> set[str]:
-    """What these files name, and what those name in turn: the program of a service names its
+    """Return what these files name, and what those name in turn: the program of a service names its
     configuration, and that names its folders."""
     found: set[str] = set()
     waiting = [path for path in paths if not path.startswith(NEVER_READ)]
@@ -366,7 +367,7 @@ _FACT_READERS = {
 
 
 def read_file(path: str, max_bytes: int) -> bytes | None:
-    """None when it cannot be read or is too long. Never waits, and follows no link."""
+    """Return None when it cannot be read or is too long. Never waits, and follows no link."""
     try:
         return b"".join(_pieces(path, max_bytes))
     except OSError:

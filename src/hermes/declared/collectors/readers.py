@@ -153,7 +153,7 @@ class CommandReader:
         )
 
     async def _ask(self, verb: str, fields: dict[str, Any]) -> dict[str, Any] | None:
-        """None for a host without Python."""
+        """Return None for a host without Python."""
         script = (
             f"if {_HAS_PYTHON}; then exec python3 -IS -c {shlex.quote(_program_text())} {verb}; "
             f"fi; cat > /dev/null; echo {_NO_PYTHON.decode()}"

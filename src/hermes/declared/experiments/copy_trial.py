@@ -141,7 +141,7 @@ def copied_service(service: HostService) -> CopyService:
 
 
 def _is_switched(setup: CopySetup, service: HostService) -> bool:
-    """Whether it was started or stopped since the known good state."""
+    """Return whether it was started or stopped since the known good state."""
     return any(
         each.change.item.kind == "service" and setup.programs.named(each.change.item.key) == service
         for each in setup.suspects
@@ -234,8 +234,8 @@ class CopyTrial:
         return [*(each for each in readings if each.name not in failed), *again]
 
     async def _have_failed(self, copy: HostCopy) -> bool:
-        """Whether all failing services have failed in the copy too, after all permitted starts: no
-        supervisor starts them again."""
+        """Return whether all failing services have failed in the copy too, after all permitted
+        starts: no supervisor starts them again."""
         services = [self._setup.programs.named(name) for name in self._setup.services]
         if not services or any(each is None or each.commands for each in services):
             return False
@@ -288,12 +288,13 @@ class CopyTrial:
 
 
 def overload_factor() -> float:
-    """How much longer things take while more programs want to run than there are processors."""
+    """Return how much longer things take while more programs want to run than there are
+    processors."""
     return min(4.0, max(1.0, os.getloadavg()[0] / (2 * (os.cpu_count() or 1))))
 
 
 def parallel_trials() -> int:
-    """How many trials run at a time: they mostly wait, so more than there are processors."""
+    """Return how many trials run at a time: they mostly wait, so more than there are processors."""
     free = 2 * (os.cpu_count() or 1) - os.getloadavg()[0]
     return max(MIN_PARALLEL_TRIALS, min(MAX_PARALLEL_TRIALS, int(free)))
 
@@ -391,7 +392,7 @@ async def start_jobs_first(copy: HostCopy, setup: CopySetup, jobs: Sequence[Sche
 
 
 async def repeat_jobs(copy: HostCopy, setup: CopySetup, changed: TableJobs) -> None:
-    """What scheduled jobs did on the host since the change."""
+    """Repeat what scheduled jobs did on the host since the change."""
     jobs = [each for each in setup.jobs if each not in changed.gone]
     if jobs or changed.in_force:
         await wait_for_ports(copy, setup)

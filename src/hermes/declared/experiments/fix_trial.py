@@ -158,7 +158,7 @@ class FixTrial:
         )
 
     async def _wait_for_failure(self, copy: HostCopy) -> str:
-        """Why the failure does not show; empty as soon as it does."""
+        """Return why the failure does not show; empty as soon as it does."""
         expected, pause = self._setup.expected, SHORTEST_POLL_S
         until = time.monotonic() + REPRODUCE_TIMEOUT_S * overload_factor()
         while True:

@@ -136,18 +136,18 @@ class HostService(Value, frozen=True, kw_only=True):
         return tuple(dict.fromkeys(found))
 
     def names(self, other: "HostService") -> bool:
-        """Whether its unit or settings have the name or a port of another service."""
+        """Return whether its unit or settings have the name or a port of another service."""
         text = f"{self.unit_text}\n{self.settings_text}"
         ports = [rf"(?<=[:=\s]){port}" for port in other.ports if port not in self.ports]
         words = "|".join([rf"(?<![\w-]){re.escape(other.name)}", *ports])
         return re.search(rf"(?:{words})(?![\w-])", text) is not None
 
     def concerns(self, path: str) -> bool:
-        """Whether it may depend on a file."""
+        """Return whether it may depend on a file."""
         return self.reads(path) or names_item(self.named_text, path)
 
     def reads(self, path: str) -> bool:
-        """Whether its unit, its program or its settings name a file."""
+        """Return whether its unit, its program or its settings name a file."""
         own = f"/{self.name}.service" in path and "/systemd/" in path and not self.commands
         return own or names_item(self.unit_text, path) or names_item(self.settings_text, path)
 
@@ -361,7 +361,7 @@ def _split_by_marks(output: str) -> list[tuple[list[str], str]]:
 
 
 def is_job_table(path: str) -> bool:
-    """Whether cron reads it."""
+    """Return whether cron reads it."""
     return path == "/etc/crontab" or path.startswith(("/etc/cron.d/", "/var/spool/cron/"))
 
 

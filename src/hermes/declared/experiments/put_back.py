@@ -59,8 +59,8 @@ def text_parts_of(change: StateChange, read: ReadContent) -> tuple[TextPart, ...
 
 
 def reverted_changes(revert: Revert, store: StateStore) -> list[StateChange]:
-    """What to revert, where only some parts of a text are reverted: the content in between is kept
-    in the store."""
+    """Return what to revert, where only some parts of a text are reverted: the content in between
+    is kept in the store."""
     if revert.parts is None:
         return list(revert.suspect.changes)
     change = revert.suspect.change

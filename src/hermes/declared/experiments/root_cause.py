@@ -259,7 +259,7 @@ class _Investigation:
         return needed
 
     async def _matters(self, others: Sequence[Revert]) -> bool:
-        """Whether a cause beside these others does."""
+        """Return whether a cause beside these others does."""
         without = await self._try("revert-only", others, patient=True)
         if without.outcome != "passes":
             return True
@@ -281,7 +281,8 @@ class _Investigation:
         return Revert(suspect=suspect, parts=numbers, lines=own)
 
     async def _confirm(self, causes: Sequence[Revert]) -> TrialResult:
-        """Whether it passes with only these reverted. The revert is rehearsed at the same time."""
+        """Test whether the checks pass with only these reverted. The revert is rehearsed at the
+        same time."""
         labels = _labels(causes)
         if self.rehearse is None or labels in self._results or labels in self._rehearsed:
             return await self._try("revert-only", causes)

@@ -156,8 +156,8 @@ def _may_be_cause(change: StateChange) -> bool:
 
 
 def _is_stored_data(change: StateChange) -> bool:
-    """Whether a database wrote it: its files fit together only as they are. Owner and mode are not
-    part of that, nor are settings and folders."""
+    """Return whether a database wrote it: its files fit together only as they are. Owner and mode
+    are not part of that, nor are settings and folders."""
     key = change.item.key
     if not _DATABASE_FOLDER.search(key) or _is_folder(change):
         return False
@@ -166,7 +166,7 @@ def _is_stored_data(change: StateChange) -> bool:
 
 
 def _is_switched(change: StateChange) -> bool:
-    """Whether a service was enabled or disabled."""
+    """Return whether a service was enabled or disabled."""
     verbs = service_reversal(change) if change.item.kind == "service" else ()
     return "enable" in verbs or "disable" in verbs
 
@@ -245,7 +245,7 @@ def _source_words(source: str) -> str:
 
 
 def names_item(text: str, key: str) -> bool:
-    """Whether a text names a path, the folder with all that is in it, or a unit."""
+    """Return whether a text names a path, the folder with all that is in it, or a unit."""
     if not text:
         return False
     if not key.startswith("/"):

@@ -148,7 +148,7 @@ def render_diff(before: bytes, after: bytes, path: str, max_lines: int = 40) -> 
 
 
 def _text_lines(content: bytes) -> list[str] | None:
-    """None for what is not text."""
+    """Return None for what is not text."""
     if b"\0" in content:
         return None
     try:

@@ -129,7 +129,7 @@ class Box:
         return BoxCommandResult(code=answer["code"], output=output, timed_out=answer["timed_out"])
 
     async def read(self, path: str, *, host: int = 0) -> bytes | None:
-        """None when it cannot be read."""
+        """Return None when it cannot be read."""
         answer = await self.backend.request({"do": "read", "path": path, "host": host})
         content: bytes | None = answer.get("content")
         return content
@@ -147,7 +147,7 @@ class Box:
         return await self.backend.request({"do": "space", "path": path, "host": host})
 
     async def list_mounts(self, *, host: int = 0) -> list[tuple[str, str, str]]:
-        """What the processes of the host see mounted, for `remove_mounts`."""
+        """Return what the processes of the host see mounted, for `remove_mounts`."""
         answer = await self.backend.request({"do": "mounts", "host": host})
         mounts: list[tuple[str, str, str]] = answer.get("mounts", [])
         return mounts

@@ -308,7 +308,7 @@ def _serve_requests(link: _socket.socket, hosts: list[RunningHost], plan: BoxPla
 def _wait_for_request(
     link: _socket.socket, hosts: list[RunningHost], plan: BoxPlan, ends_at: float
 ) -> bool:
-    """False when the time is over."""
+    """Return False when the time is over."""
     poll = select.poll()
     poll.register(link.fileno(), select.POLLIN)
     pause = MEMORY_CHECK_INTERVAL_S if plan.watched_memory_mb else NO_END_S

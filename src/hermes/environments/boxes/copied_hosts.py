@@ -135,7 +135,7 @@ def send_layers(link: _socket.socket, copied: CopiedRoot) -> None:
 
 
 def receive_layers(link: _socket.socket) -> CopiedLayers:
-    """What `send_layers` sent."""
+    """Return what `send_layers` sent."""
     layers = CopiedLayers()
     while True:
         data, files = messages.receive_message(link)

@@ -115,7 +115,7 @@ class SupervisedService:
         return ""
 
     def stop(self) -> bool:
-        """False while the process is still ending."""
+        """Return False while the process is still ending."""
         self.restart_at = 0.0
         if not self.pid:
             self._set_state("inactive", "dead")

@@ -97,7 +97,7 @@ class CloudProcess:
         await self._calls.call("feed", self.handle, stdin=data)
 
     async def wait(self) -> int | None:
-        """None when the box ended together with the process."""
+        """Return None when the box ended together with the process."""
         try:
             while not self.progress.ended:
                 answer = await self._calls.call(
@@ -143,7 +143,7 @@ async def run_by_remote_calls(
 async def _wait_for_exit(
     calls: RemoteCalls, words: bytes, tree: str, timeout: float, stdin: bytes
 ) -> RemoteCallAnswer | None:
-    """None after a time-out. The time is measured in the box, without the latency of calls.
+    """Return None after a time-out. The time is measured in the box, without the latency of calls.
     Cancelling kills the command at once."""
     left, own = timeout, "rest" if stdin else "nothing"
     wait_s = min(left, POLL_WAIT_S)

@@ -205,7 +205,7 @@ class ConnectionSupervisor:
                 if fd in self._connecting:
                     self._connected(fd)
                 elif fd != self._listener:
-                    self.woken(fd)
+                    self.handle_ready(fd)
                 elif event & select.POLLIN:
                     self._next()
                 else:
@@ -216,13 +216,13 @@ class ConnectionSupervisor:
         raise NotImplementedError
 
     def may_reach(self, real: str, status: os.stat_result) -> bool:
-        """Whether the unix socket at this path may be connected to."""
+        """Return whether the unix socket at this path may be connected to."""
         raise NotImplementedError
 
     def refused(self, call: NotifiedCall, what: str) -> None:
         """Called before a connection is refused."""
 
-    def woken(self, fd: int) -> None:
+    def handle_ready(self, fd: int) -> None:
         """Called when a descriptor that a subclass registered is ready."""
 
     def _next(self) -> None:
@@ -277,7 +277,7 @@ class ConnectionSupervisor:
             os.close(at)
 
     def _connect_inet(self, call: NotifiedCall, fd: int, address: bytes) -> bool:
-        """True while the connection is in progress; the call is answered later then."""
+        """Return True while the connection is in progress; the call is answered later then."""
         stream = socket_option(fd, _socket.SO_TYPE) == _socket.SOCK_STREAM
         given, port = struct.unpack_from("=H", address)[0], int.from_bytes(address[2:4], "big")
         named = given in (_socket.AF_INET, _socket.AF_INET6)
@@ -325,7 +325,8 @@ def _connect_or_wait(call: NotifiedCall, fd: int, address: bytes) -> None:
 
 
 def _connects_at_once(fd: int, address: bytes) -> bool:
-    """False when a blocking socket has to wait. Its mode is restored before the caller goes on."""
+    """Return False when a blocking socket has to wait. Its mode is restored before the caller goes
+    on."""
     blocking = os.get_blocking(fd)
     os.set_blocking(fd, False)
     try:

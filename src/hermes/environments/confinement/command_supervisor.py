@@ -70,7 +70,7 @@ class CommandSupervisor(ConnectionSupervisor):
         if self._rules.ends_with_hermes:
             self._poll.register(hermes, select.POLLIN)
 
-    def woken(self, fd: int) -> None:
+    def handle_ready(self, fd: int) -> None:
         """Hermes has ended. Called again and again until no process of the command is left."""
         self._kill_rounds += 1
         if self._kill_rounds > MAX_KILL_ROUNDS:
@@ -188,7 +188,8 @@ class CommandSupervisor(ConnectionSupervisor):
         return call.proceed() if self._scoped else call.refuse(EPERM)
 
     def _is_own(self, pid: int, call: NotifiedCall) -> bool:
-        """Whether a process belongs to the command: it has its mark or descends from the caller."""
+        """Return whether a process belongs to the command: it has its mark or descends from the
+        caller."""
         if self._carries_mark(pid):
             return True
         above, caller = pid, int(call.pid)
@@ -212,7 +213,7 @@ class CommandSupervisor(ConnectionSupervisor):
         return found
 
     def _made_memory(self, call: NotifiedCall) -> bool:
-        """Whether this command created the shared memory; pmap tries to attach to it."""
+        """Return whether this command created the shared memory; pmap tries to attach to it."""
         described = ctypes.create_string_buffer(256)
         if kernel.libc().shmctl(signed_int(call.arguments[0]), 2, described):
             return False

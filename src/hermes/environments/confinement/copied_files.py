@@ -171,7 +171,8 @@ def _differences(changed: int, original: int, folder: str) -> Iterator[str]:
 
 
 def _replaces_original(top: int, path: str) -> bool:
-    """Whether the overlay shows nothing of the original folder: it was removed and made again."""
+    """Return whether the overlay shows nothing of the original folder: it was removed and made
+    again."""
     fd = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC | os.O_NOFOLLOW, dir_fd=top)
     try:
         for name in ("user.overlay.opaque", "trusted.overlay.opaque"):

@@ -147,7 +147,7 @@ class VerdictEnforcer:
             self._stand_ins.take()
 
     def why_visible(self) -> str:
-        """Why files with secrets cannot be hidden; empty when they can.
+        """Return why files with secrets cannot be hidden; empty when they can.
 
         Called in a process that is only there to try it.
         """

@@ -202,7 +202,7 @@ def _supervise(link: _socket.socket, hermes: int) -> None:
 
 
 def check_confinement(enforcement: VerdictEnforcer) -> "tuple[str, str]":
-    """Why this machine cannot confine a command, and why it cannot hide files from one.
+    """Return why this machine cannot confine a command, and why it cannot hide files from one.
 
     Each is empty when it can. A child process tries it.
     """

@@ -51,7 +51,7 @@ class SystemFileCache:
             self.known.add(os.fsencode(path))
 
     def belongs_to_root(self, folder: str) -> bool:
-        """Whether only root can change entries of this folder, and of all above it."""
+        """Return whether only root can change entries of this folder, and of all above it."""
         found = self._folders.get(folder)
         if found is None:
             found = self.belongs_to_root(folder.rpartition("/")[0])
@@ -67,7 +67,8 @@ class SystemFileCache:
 
 
 def is_installed_program(pid: int, name: str, changed: "tuple[str, ...]") -> bool:
-    """Whether a process of this name runs a program of the system, not a copy of another one.
+    """Return whether a process of this name runs a program of the system, not a copy of another
+    one.
 
     A process may choose its name. The file that it runs, or the script if that file is an
     interpreter, has to be installed under this name where the command changes nothing.
@@ -115,7 +116,7 @@ def _is_of_system(file: str, status: os.stat_result, changed: "tuple[str, ...]")
 
 
 def is_interpreter_of_root(file: str, status: os.stat_result, changed: "tuple[str, ...]") -> bool:
-    """Whether root installed it in a hidden folder of its home, as pyenv and nvm do.
+    """Return whether root installed it in a hidden folder of its home, as pyenv and nvm do.
 
     Only root can change it and the folders above, and the command does not.
     """

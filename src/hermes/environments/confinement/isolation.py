@@ -45,7 +45,7 @@ class SandboxSupervisor(ConnectionSupervisor):
         own = bool(self._scratch) and real.startswith(f"{self._scratch}/")
         return own or status.st_dev in self._devices
 
-    def woken(self, fd: int) -> None:
+    def handle_ready(self, fd: int) -> None:
         process_control.drain_signals(fd)
         if self._launcher in process_control.reap_children():
             os._exit(0)  # ends all processes of the namespace
@@ -189,7 +189,7 @@ def apply_landlock(plan: SandboxPlan, terminal: str = "") -> None:
 
 
 def count_outside_processes(plan: SandboxPlan) -> int:
-    """How many other processes of the user the kernel counts for the limit."""
+    """Return how many other processes of the user the kernel counts for the limit."""
     if plan.uid >= 0 or plan.isolation != "landlock":
         return 0
     return limits.count_user_threads(os.getuid())

@@ -29,7 +29,7 @@ class JudgedFiles:
         self._other_repositories = rules.other_repositories
 
     def match(self, path: str) -> bool:
-        """Whether the verdict may depend on the file, by its name or that of its folder."""
+        """Return whether the verdict may depend on the file, by its name or that of its folder."""
         folder, _, name = path.rpartition("/")
         if self._fits(name):
             return True
@@ -51,7 +51,7 @@ class JudgedFiles:
         return os.open(path, flags | os.O_CLOEXEC | os.O_NOCTTY | os.O_NONBLOCK)
 
     def changed(self, fd: int, path: str) -> bool:
-        """Whether the opened file, or a folder or link on the way to it, is new."""
+        """Return whether the opened file, or a folder or link on the way to it, is new."""
         if os.fstat(fd).st_ctime_ns > self._judged_at:
             return True
         real = os.readlink(f"/proc/self/fd/{fd}")  # noqa: PTH115
@@ -60,7 +60,7 @@ class JudgedFiles:
         return any(self._is_new(each) for each in (*_folders_above(path), *_folders_above(real)))
 
     def _is_of_other_repository(self, real: str) -> bool:
-        """Whether it is a setting of a repository that was not looked at."""
+        """Return whether it is a setting of a repository that was not looked at."""
         folder, _, name = real.rpartition("/")
         if name not in REPOSITORY_SETTINGS or not os.path.exists(f"{folder}/HEAD"):  # noqa: PTH110
             return False

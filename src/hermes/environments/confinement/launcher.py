@@ -297,7 +297,8 @@ class _Launcher:
         return bool(self._plan.memory) and not self._plan.counted_memory
 
     def _reap_children(self) -> bool:
-        """False when a supervising process was killed: its command may have left processes."""
+        """Return False when a supervising process was killed: its command may have left
+        processes."""
         ended = process_control.reap_children()
         killed = [pid for pid in self._supervisors & ended.keys() if ended[pid] != 0]
         self._supervisors -= ended.keys()

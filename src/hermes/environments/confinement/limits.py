@@ -45,7 +45,7 @@ def _lower_limit(kind: int, value: int) -> None:
 
 
 def count_user_threads(uid: int) -> int:
-    """How many threads this user runs on the whole machine."""
+    """Return how many threads this user runs on the whole machine."""
     count = 0
     for name in os.listdir("/proc"):  # noqa: PTH208 - pathlib costs the launcher 8 ms
         try:
@@ -162,7 +162,7 @@ class FileQuota:
         return self._limit > 0
 
     def exceeded(self, commands: int) -> bool:
-        """Whether the descendants of the process `commands` must be ended."""
+        """Return whether the descendants of the process `commands` must be ended."""
         if not self.watches:
             return False
         due = time.monotonic() >= self._next_count

@@ -207,9 +207,9 @@ class _ReportingSupervisor(CommandSupervisor):
         self._child, self._ended, self._codes, self.runs = child, ended, codes, True
         self._poll.register(ended, select.POLLIN)
 
-    def woken(self, fd: int) -> None:
+    def handle_ready(self, fd: int) -> None:
         if fd != self._ended:
-            return super().woken(fd)
+            return super().handle_ready(fd)
         process_control.drain_signals(fd)
         found = process_control.reap_children()
         if self._child in found:

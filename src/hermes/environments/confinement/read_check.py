@@ -259,7 +259,7 @@ class ReadCheck:
     def _gives_judged(
         self, call: NotifiedCall, folder: "int | None", text: bytes, argument: int, real: str
     ) -> bool:
-        """Whether it answered the call with a file on which the verdict depends."""
+        """Return whether it answered the call with a file on which the verdict depends."""
         judged, name = self._judged, os.fsdecode(text)
         if judged is None or not (judged.match(real) or judged.match(name)):
             return False
@@ -287,7 +287,7 @@ class ReadCheck:
         self._resolve(os.getpid(), AT_FDCWD, os.fsdecode(text))
 
     def _resolve(self, pid: int, folder: "int | None", text: str) -> "tuple[bool, str]":
-        """Whether it is a file with secrets, and its real path."""
+        """Return whether it is a file with secrets, and its real path."""
         path = _absolute_path(pid, folder, text)
         real = self._real_path(path, pid)
         secret = (
@@ -383,7 +383,7 @@ def _plain(path: str) -> str:
 
 
 def _is_stand_in(view: str, pid: int, path: str) -> bool:
-    """Whether the process has a stand-in for the path, and gets to it and not to the file.
+    """Return whether the process has a stand-in for the path, and gets to it and not to the file.
 
     Another process has no stand-ins: its root folder leads to the file.
     """

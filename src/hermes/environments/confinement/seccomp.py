@@ -294,7 +294,8 @@ def install_filter_with_listener(code: bytes) -> int:
 
 
 def is_available() -> bool:
-    """Whether the kernel supports filters: without a program the error is EFAULT, not EINVAL."""
+    """Return whether the kernel supports filters: without a program the error is EFAULT, not
+    EINVAL."""
     try:
         kernel.prctl(22, 2, 0)
     except OSError as error:

@@ -47,7 +47,8 @@ class SupervisedChanges:
         return real.startswith(NON_FILE_PREFIXES) or bool(self._grant(real))
 
     def _grant(self, real: str, *, making_folder: bool = False) -> str:
-        """Who makes a change of this path: the kernel or the supervisor; empty if refused."""
+        """Return who makes a change of this path: the kernel or the supervisor; empty if
+        refused."""
         if real.startswith(self._rules.protected):
             return ""
         return self._granted(real, making_folder=making_folder)
@@ -250,7 +251,7 @@ class SupervisedChanges:
 
 
 def _matches_template(path: str, template: str) -> bool:
-    """Whether the path is the template with letters and digits for its last run of X."""
+    """Return whether the path is the template with letters and digits for its last run of X."""
     head, _, tail = template.rpartition("X")
     start = len(head.rstrip("X"))
     unique = path[start : len(path) - len(tail)]

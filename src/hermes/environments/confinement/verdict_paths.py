@@ -139,7 +139,7 @@ def resolve_judged_path(path: str, judged: list[str]) -> str:
 
 
 def outside_reason(path: str, writable: tuple[str, ...]) -> str:
-    """Why a file must not be written under a verdict; empty when it may be."""
+    """Return why a file must not be written under a verdict; empty when it may be."""
     judged = [os.path.normpath(each) for each in writable]
     try:
         real = resolve_judged_path(os.path.normpath(path), judged)
@@ -254,7 +254,7 @@ def _is_setting_below(inside: list[str], path: str, made: set[str]) -> bool:
 
 
 def may_hold_repository_settings(path: str) -> bool:
-    """Whether moving a folder or link to or from here could change settings."""
+    """Return whether moving a folder or link to or from here could change settings."""
     return any(
         len(inside) < 2 or inside[0] not in _CONTENT_FOLDERS or inside == ["objects", "info"]
         for inside in _names_in_repositories(path)
@@ -268,7 +268,7 @@ def _names_in_repositories(path: str) -> list[list[str]]:
 
 
 def is_config_update(old: str, new: str) -> bool:
-    """Whether a rename is the one by which git replaces its configuration."""
+    """Return whether a rename is the one by which git replaces its configuration."""
     return new.endswith("/.git/config") and old == f"{new}.lock"
 
 
@@ -294,7 +294,7 @@ def replace_config(lock: str, folder: int) -> bool:
 
 
 def _read_config(name: str, folder: int) -> bytes | None:
-    """None for a file that is too large to be compared."""
+    """Return None for a file that is too large to be compared."""
     fd = os.open(name, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC, dir_fd=folder)
     try:
         content = os.read(fd, MAX_CONFIG_BYTES + 1)

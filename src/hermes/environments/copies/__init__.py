@@ -84,6 +84,7 @@ class Copyable(Protocol):
 
 
 def can_be_copied(environment: object) -> TypeGuard[Copyable]:
-    """Whether a copy may be tried. An environment that never allows one has `copyable` False."""
+    """Return whether a copy may be tried. An environment that never allows one has `copyable`
+    False."""
     offered = bool(getattr(environment, "copyable", True))
     return offered and callable(getattr(environment, "copy", None))

@@ -96,7 +96,7 @@ class LogTail:
 
 
 def _punch_hole(descriptor: int, end: int) -> bool:
-    """False when the system or the file system does not support it."""
+    """Return False when the system or the file system does not support it."""
     libc = ctypes.CDLL(None, use_errno=True)
     try:
         fallocate = libc.fallocate

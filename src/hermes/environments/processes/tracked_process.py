@@ -204,7 +204,7 @@ class TrackedProcess:
         self._buffer.feed(data)
         return self.watch.feed(data)
 
-    def news(self) -> str:
+    def new_output(self) -> str:
         """The output since the last call."""
         piece = self._buffer.since(self._seen)
         data = piece.data if self.ended else whole_characters(piece.data)

@@ -128,7 +128,7 @@ class RemoteProcess:
         except BaseException:
             self.channels.drop(channel)
             raise
-        self.channels.restock()
+        self.channels.refill()
         self._position, self._received = max(0, self._position), True
         return channel
 

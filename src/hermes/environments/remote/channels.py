@@ -214,7 +214,7 @@ class ChannelPool:
         broken: ChannelBroken | None = None
         tries = 2
         while tries:
-            await self.client.reach()
+            await self.client.connect()
             spare = self._take_spare()
             channel = spare or self._open()
             tries -= spare is None
@@ -232,14 +232,14 @@ class ChannelPool:
                 raise
             if spare is not None:
                 continue  # that channel was opened earlier: its failure may be outdated
-            reason = await self.client.broken(broken.code, broken.complaint, begun=False)
+            reason = await self.client.find_failure(broken.code, broken.complaint, begun=False)
             if reason is not None:
                 raise reason from broken
         raise EnvironmentFailed(
             f"no shell can be started in {self.client.place}, which must have bash: {broken}"
         ) from broken
 
-    def restock(self) -> None:
+    def refill(self) -> None:
         """Called when a command has started: opens the next channels while it runs."""
         with suppress(EnvironmentFailed):
             while len(self._spare) < self._spare_count:
@@ -269,7 +269,7 @@ class ChannelPool:
         try:
             with anyio.fail_after(timeout):
                 await channel.send(build_program(body, channel.nonce, words), stdin, hold=hold)
-                self.restock()
+                self.refill()
                 while piece := await channel.read_output():
                     output += piece
         except ChannelBroken as broken:
@@ -284,7 +284,7 @@ class ChannelPool:
         return channel.last_word or "", bytes(output)
 
     async def explain_break(self, broken: ChannelBroken) -> EnvironmentFailed:
-        reason = await self.client.broken(broken.code, broken.complaint, begun=True)
+        reason = await self.client.find_failure(broken.code, broken.complaint, begun=True)
         return reason or EnvironmentFailed(f"{self.client.place} failed: {broken}")
 
     async def end_tree(self, tree: str, leader: int, *, grace: float, hard: bool = False) -> None:

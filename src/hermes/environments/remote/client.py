@@ -85,7 +85,7 @@ class RemoteClient(Protocol):
     def place(self) -> str:
         """Identifies the environment, also for a later process of Hermes."""
 
-    async def reach(self) -> None:
+    async def connect(self) -> None:
         """Makes sure that programs can be started; cheap when they can. Raises
         `EnvironmentFailed`."""
 
@@ -93,12 +93,14 @@ class RemoteClient(Protocol):
         """The argv of the client program that starts `argv` there: connected to our pipes or,
         with `terminal`, to a terminal there and here."""
 
-    async def broken(self, code: int, complaint: str, *, begun: bool) -> EnvironmentFailed | None:
+    async def find_failure(
+        self, code: int, complaint: str, *, begun: bool
+    ) -> EnvironmentFailed | None:
         """Explains why a client program ended early. If nothing had begun there, None means that
         another attempt may succeed; otherwise, that the environment works and `code` is the exit
         code of the command."""
 
-    def elsewhere(self, place: str) -> "RemoteClient | None":
+    def reopen(self, place: str) -> "RemoteClient | None":
         """A client for the environment of an earlier process of Hermes; None if unreachable."""
 
     async def close(self, *, spare: bool) -> None:

@@ -280,14 +280,14 @@ class RemoteEnvironment:
         if environment == self._channels.client.place:
             return self._channels
         if environment not in self._others:
-            client = self._channels.client.elsewhere(environment)
+            client = self._channels.client.reopen(environment)
             if client is None:
                 return None
             self._others[environment] = ChannelPool(client, waiting=0)
         return self._others[environment]
 
     async def _has_background(self) -> bool:
-        """Whether background processes continue here."""
+        """Return whether background processes continue here."""
         spare = False
         for process in self._started:
             if isinstance(process, RemoteTerminal):

@@ -87,7 +87,7 @@ async def open_remote_piped(
     preamble = [cwd or ".", *(f"{name}={value}" for name, value in variables.items())]
     for word in (*argv, *preamble):
         check_argument(word)
-    await client.reach()
+    await client.connect()
     tenths = str(int(EXIT_GRACE_S * 10))
     shell = ["bash", "-c", _START_SCRIPT, PROCESS_SHELL_NAME, new_tree_mark(), tenths]
     async with open_piped(

@@ -94,7 +94,7 @@ class _RemoteRun:
         self._trouble: EnvironmentFailed | None = None
 
     async def watch(self, text: str, stdin: bytes, timeout: float) -> bool:
-        """True after a time-out."""
+        """Return True after a time-out."""
         async with anyio.create_task_group() as group:
             group.start_soon(self._channel.send, text, stdin)
             group.start_soon(self._listen)
@@ -123,7 +123,7 @@ class _RemoteRun:
             return TIMEOUT_EXIT_CODE
         if self._broken is None:
             return RemoteExitMessage(self._channel.last_word).code or 0
-        reason = await self._channels.client.broken(
+        reason = await self._channels.client.find_failure(
             self._broken.code, self._broken.complaint, begun=True
         )
         if reason is not None:
@@ -133,7 +133,7 @@ class _RemoteRun:
     async def _listen(self) -> None:
         try:
             await anyio.lowlevel.checkpoint()  # send the program before another channel is opened
-            self._channels.restock()
+            self._channels.refill()
             while piece := await self._channel.read_output():
                 self.capture.feed(piece)
         except ChannelBroken as broken:

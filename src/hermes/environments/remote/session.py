@@ -201,7 +201,7 @@ class RemoteConfinement:
         return self.profile.describe
 
     def blocked(self) -> list[BlockedAccess]:
-        """What was refused since the last call."""
+        """Return what was refused since the last call."""
         found = list(self.refusals)
         self.refusals.clear()
         return found
@@ -308,7 +308,7 @@ class RemoteSession:
         report: str,
         confinement: RemoteConfinement | None,
     ) -> RemoteShellStart:
-        """How to start a process that does not change the state of the session."""
+        """Return how to start a process that does not change the state of the session."""
         if not await self._keeps_states(confinement):
             return self._start_here(command, tree=tree, cwd=cwd, exit_file="/dev/null", tty=tty)
         return await self._kept(
@@ -317,7 +317,8 @@ class RemoteSession:
         )  # fmt: skip
 
     async def _keeps_states(self, confinement: RemoteConfinement | None) -> bool:
-        """Whether the launcher works. Raises `EnvironmentFailed` for a command that needs it."""
+        """Return whether the launcher works. Raises `EnvironmentFailed` for a command that needs
+        it."""
         if confinement is None:
             return self._launcher is not None and not self._launcher.support.reason
         if reason := (await self.launcher()).support.reason:

@@ -92,7 +92,7 @@ def _try_remove(folder: Path) -> bool:
 
 
 def available_controllers() -> set[str]:
-    """Which of memory and pids could be limited; creates nothing."""
+    """Return which of memory and pids could be limited; creates nothing."""
     return {
         controller
         for folder, controllers in _parent_folders(OWN_PROC_FOLDER).items()

@@ -275,7 +275,7 @@ class CommandConfinement:
             raise ToolError(reason)
 
     def blocked(self) -> list[BlockedAccess]:
-        """What was refused to these commands since the last call."""
+        """Return what was refused to these commands since the last call."""
         found = []
         for report in tuple(self._reports):
             try:

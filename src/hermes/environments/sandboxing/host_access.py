@@ -32,7 +32,7 @@ def is_root() -> bool:
 
 
 def is_mapped_root() -> bool:
-    """Whether user 0 is mapped to an ordinary user of the machine."""
+    """Return whether user 0 is mapped to an ordinary user of the machine."""
     return all(inside or outside for inside, outside, _ in _uid_ranges())
 
 
@@ -165,7 +165,7 @@ def _resolve_grant(path: str, writable: bool) -> str:
 
 
 def _grants_too_much(path: str) -> bool:
-    """True for a folder that contains the home folder, and for its secret folders."""
+    """Return True for a folder that contains the home folder, and for its secret folders."""
     home = Path(os.path.realpath(Path.home()))
     return any(
         _within(str(each), path) for each in (home, *(home / name for name in SECRET_HOME_FOLDERS))

@@ -256,7 +256,7 @@ class SandboxProcess:
             raise ToolError("the process does not take its input") from error
 
     async def wait(self) -> int | None:
-        """None when the sandbox ended together with the process."""
+        """Return None when the sandbox ended together with the process."""
         code = None
         with suppress(EnvironmentFailed):
             code = await self._call.wait()

@@ -84,7 +84,7 @@ class SandboxRecords:
             return
 
     def wrote(self, path: str) -> bool:
-        """Whether the file changed while a sandbox could write to it."""
+        """Return whether the file changed while a sandbox could write to it."""
         return any(
             path in (written := self._files(name, record, folder)) or folder in written
             for name, record, folder in self._around(path)

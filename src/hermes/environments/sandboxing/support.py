@@ -144,7 +144,7 @@ def try_kernel_support() -> KernelSupport:
 
 
 def _ptrace_scope() -> int:
-    """Which processes Yama lets an ordinary user inspect; 0 is all of that user."""
+    """Return which processes Yama lets an ordinary user inspect; 0 is all of that user."""
     try:
         return int(Path("/proc/sys/kernel/yama/ptrace_scope").read_text())
     except (OSError, ValueError):
@@ -152,7 +152,7 @@ def _ptrace_scope() -> int:
 
 
 def no_sandbox_reason() -> str:
-    """Why no sandbox is possible here; empty when it may be."""
+    """Return why no sandbox is possible here; empty when it may be."""
     here = probe_sandbox_support()
     if not here.linux:
         return "the sandbox needs Linux; use terminal.backend docker on this system"

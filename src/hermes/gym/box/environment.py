@@ -22,18 +22,20 @@ class BoxHostClient:
     def place(self) -> str:
         return f"{self._box.backend.label} {self._host}"
 
-    async def reach(self) -> None:
+    async def connect(self) -> None:
         await self._box.backend.check_available()
 
     def words(self, argv: Sequence[str], *, terminal: bool = False) -> Sequence[str]:
         return self._box.backend.host_command(self._host, argv, terminal=terminal)
 
-    async def broken(self, code: int, complaint: str, *, begun: bool) -> EnvironmentFailed | None:
+    async def find_failure(
+        self, code: int, complaint: str, *, begun: bool
+    ) -> EnvironmentFailed | None:
         if begun:
             return None
         return EnvironmentFailed(f"the host takes no commands: {complaint or f'exit code {code}'}")
 
-    def elsewhere(self, place: str) -> "BoxHostClient | None":
+    def reopen(self, place: str) -> "BoxHostClient | None":
         return self if place == self.place else None
 
     async def close(self, *, spare: bool) -> None:

@@ -141,7 +141,7 @@ def _list_scenario(name: str, folder: Path, here: GymReadiness | None) -> Scenar
 
 
 def missing_requirements(scenario: Scenario, here: GymReadiness | None = None) -> tuple[str, ...]:
-    """Why this scenario cannot be played here; empty when it can."""
+    """Return why this scenario cannot be played here; empty when it can."""
     if here is not None and not here.boxes:
         return here.missing
     missing = scenario.missing_programs()
@@ -156,7 +156,7 @@ def missing_requirements(scenario: Scenario, here: GymReadiness | None = None) -
 
 
 def needs_several_users(scenario: Scenario) -> bool:
-    """Whether it says so, or has files or services of another user than root."""
+    """Return whether it says so, or has files or services of another user than root."""
     if SEVERAL_USERS in scenario.needs:
         return True
     hosts = scenario.draw_spec(0).hosts

@@ -65,9 +65,9 @@ class HostTerminal:
         self.spec = host_terminal_spec(names)
 
     def command(self, arguments: Mapping[str, Any]) -> str:
-        return self.fit(arguments).command
+        return self.validate(arguments).command
 
-    def fit(self, arguments: Mapping[str, Any]) -> HostTerminalArguments:
+    def validate(self, arguments: Mapping[str, Any]) -> HostTerminalArguments:
         given = check_arguments(HOST_TERMINAL_TOOL, HostTerminalArguments, arguments)
         assert isinstance(given, HostTerminalArguments)
         if given.host not in self._names:
@@ -75,7 +75,7 @@ class HostTerminal:
         return given
 
     async def __call__(self, context: ToolContext, arguments: Mapping[str, Any]) -> str:
-        given = self.fit(arguments)
+        given = self.validate(arguments)
         environment = self._environments.get(given.host)
         if environment is None:
             number = self._names.index(given.host)

@@ -68,7 +68,7 @@ def finished_tool_calls(events: Sequence[JournalRecord]) -> list[RecordedCall]:
 
 
 def experiment_texts(events: Sequence[JournalRecord]) -> dict[int, str]:
-    """What experiments on copies of the host showed, by their position. Those that tried all
+    """Return what experiments on copies of the host showed, by their position. Those that tried all
     changes at once name every suspect, so only what the checks said counts of them."""
     found = {}
     for each in events:
@@ -105,7 +105,7 @@ def policy_breaches(events: Sequence[JournalRecord]) -> tuple[str, ...]:
 
 
 def approved_by_person(events: Iterable[JournalRecord], *, besides: str = "drill") -> bool:
-    """Whether a person approved any call; `besides` is the operator of a drill."""
+    """Return whether a person approved any call; `besides` is the operator of a drill."""
     return any(
         isinstance(each.event, ToolApproved) and each.event.approved and each.event.by != besides
         for each in events

@@ -140,7 +140,7 @@ async def _find_problems(
 
 
 def _other_checks(spec: ScenarioSpec) -> tuple[ScenarioCheck, ...]:
-    """What the fault itself leaves healthy."""
+    """Return what the fault itself leaves healthy."""
     return tuple(each for each in spec.healthy if each not in spec.symptoms)
 
 

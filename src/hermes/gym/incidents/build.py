@@ -368,7 +368,7 @@ class MadeUpSecrets:
         return text
 
     def _secrets_in(self, text: str) -> Iterable[str]:
-        """What the redacted text has marks for."""
+        """Return what the redacted text has marks for."""
         cleaned = self._redact(text)
         if cleaned == text:
             return

@@ -92,7 +92,7 @@ def missing_supervisor_programs(kind: str) -> tuple[str, ...]:
 
 
 def reason_not_expressed(kind: str, spec: ScenarioSpec) -> str:
-    """Why this supervisor cannot run the scenario; empty when it can."""
+    """Return why this supervisor cannot run the scenario; empty when it can."""
     setup = SUPERVISOR_SETUPS.get(kind)
     if setup is None:
         return ""

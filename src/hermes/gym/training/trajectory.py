@@ -62,7 +62,7 @@ def build_trajectories(
         later = [event for event in events[end:] if isinstance(event, TurnUndone)]
         history = replay_events((*events[:end], *later))
         messages = history.view
-        if not _has_answer(messages[before:]) or history.begun is None or history.deleted:
+        if not _has_answer(messages[before:]) or history.run_started is None or history.deleted:
             continue
         about = _metadata_fields(history, messages, events[:end], tools)
         found.append((history, messages, about, before))
@@ -110,7 +110,7 @@ def _build_trajectory(
     part: int,
     parts: int,
 ) -> Trajectory:
-    begun = history.begun
+    begun = history.run_started
     assert begun is not None
     last = messages[-1]
     answered = last.role == "assistant" and not last.calls
@@ -131,7 +131,7 @@ def _metadata_fields(
     events: Sequence[Event | UnknownEvent],
     tools: Mapping[str, ToolSpec],
 ) -> dict[str, object]:
-    begun, ended = history.begun, history.ended
+    begun, ended = history.run_started, history.ended
     assert begun is not None
     states = [message.result.status for message in messages if message.result is not None]
     calls = [call for message in messages for call in message.calls]

@@ -61,7 +61,7 @@ class RequestChecks:
         )
 
     async def _objection(self, url: str, inline: frozenset[str]) -> str:
-        """Why it may not be requested; empty when it may."""
+        """Return why it may not be requested; empty when it may."""
         try:
             parts = urlsplit(url.strip())
             scheme, host = parts.scheme.lower(), parts.hostname or ""
@@ -198,7 +198,8 @@ async def _refuse(client: SocketStream, status: str, why: str) -> None:
 
 
 def _is_own_process(port: int) -> bool:
-    """Whether the connection from this port is of our own user; true where that is not known."""
+    """Return whether the connection from this port is of our own user; true where that is not
+    known."""
     try:
         lines = _CONNECTIONS_FILE.read_text().splitlines()[1:]
     except OSError:

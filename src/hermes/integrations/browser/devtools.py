@@ -41,7 +41,7 @@ class MessageTransport(Protocol):
         """The next message; empty at the end."""
 
     def last_words(self) -> str:
-        """What it said before it ended; empty when that is not known."""
+        """Return what it said before it ended; empty when that is not known."""
 
 
 class PipeTransport:

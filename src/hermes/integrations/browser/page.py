@@ -169,7 +169,7 @@ class BrowserPage:
         self.console.append(f"{kind}: {clean_line(text, MAX_LINE_CHARS)}")
 
     async def wait_for_load(self, timeout_s: float) -> bool:
-        """Whether it is loaded; false when it still loads after that time."""
+        """Return whether it is loaded; false when it still loads after that time."""
         with anyio.move_on_after(timeout_s):
             while (self.loading or self.requested) and not self.ended and self.dialog is None:
                 await self._changed.wait()

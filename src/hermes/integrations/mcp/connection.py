@@ -333,7 +333,7 @@ async def _lines(process: PipedProcess) -> AsyncIterator[bytes]:
 
 
 def _parse_line(line: bytes) -> Any:
-    """None for a line that is no message, such as a banner."""
+    """Return None for a line that is no message, such as a banner."""
     try:
         return types.jsonrpc_message_adapter.validate_json(line, by_name=False)
     except ValueError:

@@ -83,7 +83,7 @@ class LoginStore:
             ) from error
 
     def exists(self, server: str) -> bool:
-        """Whether tokens are kept, even ones that cannot be read."""
+        """Return whether tokens are kept, even ones that cannot be read."""
         return self._path(server).exists()
 
     def remove(self, server: str) -> None:

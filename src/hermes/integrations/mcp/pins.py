@@ -184,7 +184,7 @@ def policy_tool_name(server: str, tool: str) -> str:
 
 
 def tool_objection(tool: ForeignTool) -> str:
-    """Why a tool cannot be used at all; empty when it can."""
+    """Return why a tool cannot be used at all; empty when it can."""
     if not _FOREIGN_NAME.fullmatch(tool.name):
         return f"{tool.name[:80]!r} is no name of a tool: only A-Z, a-z, 0-9, _ . / and - are"
     parts = [tool.input_schema, tool.output_schema, tool.annotations]
@@ -209,7 +209,7 @@ def _depth(value: object, most: int) -> int:
 
 
 def compare_tools(pin: ServerPin, listed: Iterable[ForeignTool]) -> list[ToolDifference]:
-    """What changed since the review, in the order of the listing; gone tools come last."""
+    """Return what changed since the review, in the order of the listing; gone tools come last."""
     differences, seen = list[ToolDifference](), set[str]()
     for tool in listed:
         seen.add(tool.name)

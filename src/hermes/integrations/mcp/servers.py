@@ -91,7 +91,7 @@ class McpServer:
     async def call(
         self, tool: ToolPin, arguments: Mapping[str, Any], *, run: str, ask: AskCaller | None
     ) -> Any:
-        """What the tool answered. Raises `ToolError`.
+        """Return what the tool answered. Raises `ToolError`.
 
         A read that met the end of a connection is repeated once; anything else may have happened.
         """
@@ -194,7 +194,7 @@ class McpServer:
             await anyio.sleep(self._limits.restart_delays_s[self._starts - 1])
 
     async def _start_owner(self) -> ServerConnection | None:
-        """None when it could not be reached. Raises `NeedsPerson`."""
+        """Return None when it could not be reached. Raises `NeedsPerson`."""
         self._failure, self._ended = None, anyio.Event()
         self._starts += 1
         opened = anyio.Event()

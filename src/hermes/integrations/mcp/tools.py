@@ -59,7 +59,7 @@ class McpTool:
             service=self._server.name,
         )
 
-    def fit(self, arguments: Mapping[str, Any]) -> None:
+    def validate(self, arguments: Mapping[str, Any]) -> None:
         """Checks names and kinds only: a pattern of the server could take for ever."""
         schema, name = self._pin.tool.input_schema, self.spec.name
         properties = schema.get("properties")
@@ -75,7 +75,7 @@ class McpTool:
                 raise ToolError(f"{key} of {name} must be {known[key]['type']}")
 
     async def __call__(self, context: ToolContext, arguments: Mapping[str, Any]) -> str:
-        self.fit(arguments)
+        self.validate(arguments)
         return await self._call(self._server, self._pin, arguments, context)
 
 
@@ -93,7 +93,7 @@ def make_tools(
 
 
 def _sent_schema(schema: Mapping[str, Any]) -> dict[str, Any]:
-    """What providers accept at the top: an object with properties."""
+    """Return what providers accept at the top: an object with properties."""
     sent = {key: value for key, value in schema.items() if key not in _UNSENT_SCHEMA_KEYS}
     for key in ("anyOf", "oneOf", "allOf", "not", "enum"):  # refused by providers at the top
         sent.pop(key, None)

@@ -27,7 +27,8 @@ class CollectorRefused(HermesError):
 async def send_to_collector(
     address: str, headers: Mapping[str, str], body: bytes, redact: Callable[[str], str]
 ) -> str:
-    """What the collector did not accept. Raises `CollectorUnavailable` and `CollectorRefused`."""
+    """Return what the collector did not accept. Raises `CollectorUnavailable` and
+    `CollectorRefused`."""
     try:
         answer = await send_http_request("POST", address, LIMITS, headers=dict(headers), body=body)
     except TemporaryHttpError as error:

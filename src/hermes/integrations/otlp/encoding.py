@@ -33,7 +33,8 @@ def encode_spans(
 
 
 def read_rejection(body: bytes) -> str:
-    """What a collector did not accept of a request that it answered with success; mostly empty."""
+    """Return what a collector did not accept of a request that it answered with success; mostly
+    empty."""
     try:
         partial = msgspec.json.decode(body or b"{}").get("partialSuccess") or {}
         count = int(partial.get("rejectedSpans") or 0)

@@ -116,7 +116,7 @@ def read_wav(path: Path) -> WavSummary:
 
 
 def is_plain_wav(path: Path) -> bool:
-    """Whether every engine takes it without ffmpeg."""
+    """Return whether every engine takes it without ffmpeg."""
     try:
         with wave.open(str(path), "rb") as file:
             found = (file.getnchannels(), file.getframerate(), file.getsampwidth())
@@ -126,7 +126,7 @@ def is_plain_wav(path: Path) -> bool:
 
 
 def recording_problem(found: WavSummary, max_seconds: float) -> str:
-    """Why it is not transcribed; empty when it is."""
+    """Return why it is not transcribed; empty when it is."""
     if found.seconds < MIN_RECORDING_S:
         return "the recording is empty: it lasts 0 seconds"
     if found.seconds > max_seconds:

@@ -204,7 +204,7 @@ def strip_tags(text: str) -> str:
 
 
 def make_link(text: str, target: str, base: str) -> PageLink | None:
-    """None for a link that leads to no other page."""
+    """Return None for a link that leads to no other page."""
     target = target.strip().strip("<>")
     if not target or target.startswith(("#", "javascript:", "mailto:", "data:", "tel:")):
         return None

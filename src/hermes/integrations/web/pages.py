@@ -236,7 +236,7 @@ def _is_binary(text: str) -> bool:
 
 
 def _read_json(text: str, kind: str) -> str | None:
-    """None when it is no JSON; one that says so and is broken is shown as it is."""
+    """Return None when it is no JSON; one that says so and is broken is shown as it is."""
     if not (kind.endswith(("/json", "+json")) or text.lstrip()[:1] in ("{", "[")):
         return None
     try:

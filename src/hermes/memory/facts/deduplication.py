@@ -87,7 +87,7 @@ async def _contradicted_facts(
 
 
 def says_the_same(fact: Fact, candidate: FactCandidate | Fact) -> bool:
-    """Whether both say the same, perhaps in other words."""
+    """Return whether both say the same, perhaps in other words."""
     mine, theirs = _content_words(candidate.text), _content_words(fact.text)
     if fact.trust == "quarantined" or candidate.trust == "quarantined":
         return False  # an untrusted fact confirms nothing

@@ -192,7 +192,7 @@ def extract_candidates(records: Sequence[JournalRecord]) -> list[FactCandidate]:
 
 
 def _stated_facts(records: Sequence[JournalRecord]) -> Iterator[FactCandidate]:
-    """What people said, in runs with a person."""
+    """Return what people said, in runs with a person."""
     begun = next((r.event for r in records if isinstance(r.event, RunStarted)), None)
     if begun is not None and (begun.parent or begun.origin not in PERSON_ORIGINS):
         return
@@ -213,7 +213,8 @@ def _stated_facts(records: Sequence[JournalRecord]) -> Iterator[FactCandidate]:
 
 
 def _output_facts(calls: Iterable[ExecutedCall]) -> Iterator[FactCandidate]:
-    """What outputs say about the system they come from; requests in them are only kept as such."""
+    """Return what outputs say about the system they come from; requests in them are only kept as
+    such."""
     for call in calls:
         lines = [line for line in call.output.splitlines() if asks_to_be_remembered(line[:2_000])]
         for line in lines[:MAX_HOSTILE_LINES]:

@@ -53,7 +53,7 @@ class TranscriptTurn(Value, frozen=True):
 
 
 def transcript_turns(records: Iterable[JournalRecord]) -> list[TranscriptTurn]:
-    """What people, the agent and commands said; nothing that was recalled or is our own."""
+    """Return what people, the agent and commands said; nothing that was recalled or is our own."""
     records = list(records)
     undone = {r.event.turn for r in records if isinstance(r.event, TurnUndone)}
     calls = OpenToolCalls()
@@ -109,7 +109,7 @@ def accept_model_facts(
 
 
 def quote_in_text(quote: str, text: str) -> bool:
-    """Whether the text contains the words, ignoring line ends and repeated spaces."""
+    """Return whether the text contains the words, ignoring line ends and repeated spaces."""
     return _collapse_spaces(quote) in _collapse_spaces(text)
 
 

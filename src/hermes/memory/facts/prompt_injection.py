@@ -148,9 +148,9 @@ _SENT_SECRETS = lazy_pattern(
 
 
 def is_standing_order(text: str) -> bool:
-    """True for a sentence that orders something for later, says that it is approved, that people
-    are not to hear of something, how the agent is guarded, or that code or secrets go over the
-    network; and for one with a command that loses data."""
+    """Return True for a sentence that orders something for later, says that it is approved, that
+    people are not to hear of something, how the agent is guarded, or that code or secrets go over
+    the network; and for one with a command that loses data."""
     plain = normalize_text(text)
     patterns = (
         _STANDING_ORDER, _APPROVAL_CLAIM, _CONSENT, _GUARD_CLAIM, _DISMISSAL, _CONCEALMENT,
@@ -160,12 +160,12 @@ def is_standing_order(text: str) -> bool:
 
 
 def is_takeover_attempt(text: str) -> bool:
-    """True for text that tries to take over its reader."""
+    """Return True for text that tries to take over its reader."""
     return bool(_TAKEOVER.search(normalize_text(text)))
 
 
 def asks_to_be_remembered(line: str) -> bool:
-    """True for a line of data that asks to be remembered as a rule."""
+    """Return True for a line of data that asks to be remembered as a rule."""
     line = normalize_text(line)
     return bool(
         _TAKEOVER.search(line) or (_ASKS_TO_BE_REMEMBERED.search(line) and _IMPERATIVE.search(line))
@@ -189,7 +189,7 @@ def head_and_tail(text: str) -> str:
 
 
 def repeats_source(text: str, sources: str) -> bool:
-    """True when five consecutive words of the text are in the sources as well."""
+    """Return True when five consecutive words of the text are in the sources as well."""
     own_runs, known = _five_word_runs(text), _five_word_runs(head_and_tail(sources))
     return bool(own_runs & known)
 
@@ -198,7 +198,7 @@ _SAME_WORDS_FRACTION = 0.7
 
 
 def repeats_words(text: str, sources: str) -> bool:
-    """True when most words of the text are in the sources as well, in whatever order."""
+    """Return True when most words of the text are in the sources as well, in whatever order."""
     own, known = _spoken_words(text), _spoken_words(head_and_tail(sources))
     return len(own & known) >= _SAME_WORDS_FRACTION * len(own)
 

@@ -73,7 +73,7 @@ def _daily_time(fact: Fact) -> Iterator[FactCandidate]:
 
 
 def _correlation(one: Fact, other: Fact) -> Iterator[FactCandidate]:
-    """Whether one usually comes shortly before the other."""
+    """Yield a fact if one of the two usually comes shortly before the other."""
     later = occasions(other)
     gaps: list[timedelta] = []
     for before in occasions(one):

@@ -278,7 +278,8 @@ class BufferedJournal(SelectsEvents):
         return numbers
 
     async def _release_reserve(self, error: StoreError) -> bool:
-        """Whether a retry has a chance: the disk is full, and the reserve freed some space."""
+        """Return whether a retry has a chance: the disk is full, and the reserve freed some
+        space."""
         if self.reserve is None or not isinstance(error, StoreFull):
             return False
         return bool(await anyio.to_thread.run_sync(self.reserve.release))
@@ -372,14 +373,14 @@ class BufferedJournal(SelectsEvents):
         return (*sorted(self._recent, key=lambda each: each.seq), *self._held.records)
 
     def _remembers_all_since(self, after: int) -> bool:
-        """Whether memory has every event between this number and the outage."""
+        """Return whether memory has every event between this number and the outage."""
         missing = range(after + 1, self._held.base_seq + 1)
         if len(missing) > len(self._recent):
             return False
         return set(missing) <= {each.seq for each in self._recent}
 
     async def _wait_for_store_change(self, after: int, stirred: anyio.Event) -> bool:
-        """False when something happened to the journal itself: check again."""
+        """Return False when something happened to the journal itself: check again."""
         found = False
 
         async def follow() -> None:

@@ -76,7 +76,7 @@ class DiskReserve:
 
 
 def free_bytes(folder: Path) -> int:
-    """What an ordinary process may still write there; 0 when unknown."""
+    """Return what an ordinary process may still write there; 0 when unknown."""
     try:
         disk = os.statvfs(folder)
     except OSError:
@@ -132,7 +132,8 @@ class JournalFile:
         self._known_identity = file_identity(self.path)
 
     def write_problem(self) -> str:
-        """Why it cannot be written, as far as that is visible without writing; empty: it can."""
+        """Return why it cannot be written, as far as that is visible without writing; empty: it
+        can."""
         try:
             found = self.path.stat()
             read_only = os.statvfs(self.path).f_flag & os.ST_RDONLY

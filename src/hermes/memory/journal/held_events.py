@@ -87,7 +87,7 @@ class HeldEvents:
         return range(first, self._last_seq + 1)
 
     def holds_run_start(self, run: str) -> bool:
-        """Whether this run began while events were held: then all of it is here."""
+        """Return whether this run began while events were held: then all of it is here."""
         first = run.partition("/")[0]
         opening = ("incident.opened", "run.started")
         return any(
@@ -116,7 +116,7 @@ def _keep_priority(entry: HeldEvent) -> tuple[bool, int]:
 
 
 def begins_change(event: Event) -> bool:
-    """Whether it must be in the journal before anything else happens."""
+    """Return whether it must be in the journal before anything else happens."""
     if isinstance(event, ToolStarted):
         reads = bool(event.effects) and READ_ONLY_EFFECTS.issuperset(event.effects)
         return event.risk != Risk.READ and not reads
@@ -207,7 +207,7 @@ def _lost_events(newest: int, base: int, recent: Sequence[JournalRecord]) -> lis
 async def _file_continues(
     store: SqliteJournal, at: int, base: int, recent: Sequence[JournalRecord], same_file: bool
 ) -> bool:
-    """Whether the file ends, or is at `at`, with the events we know to be there."""
+    """Return whether the file ends, or is at `at`, with the events we know to be there."""
     if not at:
         return True
     known = [each for each in recent if each.seq == at]

@@ -205,7 +205,7 @@ class StoreReader(SelectsEvents):
         return found
 
     async def wait_for_event_after(self, after: int, timeout_s: float) -> bool:
-        """Whether there is an event after `after`; False only after the poll interval."""
+        """Return whether there is an event after `after`; False only after the poll interval."""
         stirred = self._wake  # before the query: no event can be missed in between
         async with self._polling:  # one query is enough for all who wait
             if self._newest <= after and self._poll_due(timeout_s):

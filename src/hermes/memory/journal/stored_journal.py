@@ -43,7 +43,7 @@ class StoredRow(NamedTuple):
     """Not of the types we write: a query may miss it although it reads the same."""
 
     def event(self) -> Event | UnknownEvent | None:
-        """None when it is purged; raises `StoreCorrupt` when it is damaged."""
+        """Return None when it is purged; raises `StoreCorrupt` when it is damaged."""
         if self.purged:
             return None
         return read_event(self.seq, self.at, self.run, self.kind, self.body)

@@ -99,7 +99,7 @@ def _read_current(path: Path) -> str:
 
 
 def _replace_if_unchanged(path: Path, before: str, after: str) -> bool:
-    """False when the file was written by others since it was read."""
+    """Return False when the file was written by others since it was read."""
     mode = stat.S_IMODE(path.stat().st_mode) if path.exists() else 0o600
     with temporary_copy(path, after.encode(errors="replace"), mode=mode) as partial:
         if read_note(path).text != before:
@@ -175,7 +175,7 @@ class AgentNotes:
         return self._render(target, changed.text, f"{message}:")
 
     async def _refusal(self, run: str, entry: str) -> str:
-        """Why an entry may not be in the notes, which every later session follows."""
+        """Return why an entry may not be in the notes, which every later session follows."""
         if not entry:
             raise ToolError("content is needed: one short sentence worth knowing in every session")
         borrowed = is_imperative(entry) and repeats_source(entry, await self._tool_outputs(run))
@@ -255,7 +255,7 @@ class AgentNotes:
         return own
 
     async def _entry_usefulness(self, note_entries: list[str]) -> dict[str, float]:
-        """How useful an entry was: how often its content was found or helped elsewhere."""
+        """Return how useful an entry was: how often its content was found or helped elsewhere."""
         worth: dict[str, float] = {}
         for entry in note_entries:
             for fact in await self._facts.facts.like(entry, limit=1):
@@ -270,7 +270,8 @@ class AgentNotes:
         return "\n".join(texts)[-MAX_COMPARED_CHARS:]
 
     async def _said(self, run: str) -> str:
-        """What a person said in a conversation; requests to subagents are words of an agent."""
+        """Return what a person said in a conversation; requests to subagents are words of an
+        agent."""
         root = run.partition("/")[0]
         texts: list[str] = []
         async for recorded in self._journal.read(run=root, kinds=("run.started", "message.added")):

@@ -38,7 +38,7 @@ def render_section(notes: Sequence[tuple[str, str, int]], tokens: int) -> NotesS
 
 
 def _quoted(entry: str) -> str:
-    """What orders something is shown as a quotation: perhaps no person has said it."""
+    """Show text that orders something as a quotation: perhaps no person has said it."""
     return f'[written down, no instruction] "{entry}"' if is_standing_order(entry) else entry
 
 

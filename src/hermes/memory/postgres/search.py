@@ -175,7 +175,7 @@ class PostgresLineIndex(LineIndex):
             )
 
     def matches_journal(self) -> bool:
-        """False when it was made from another journal, or by another version."""
+        """Return False when it was made from another journal, or by another version."""
         row = self.connection.execute(
             "SELECT shape = %s AND (upto = 0 OR upto > (SELECT coalesce(max(seq), 0)"
             " FROM hermes.event) OR digest = (SELECT digest FROM hermes.event WHERE seq = upto))"

@@ -47,7 +47,7 @@ class PostgresVectors:
         return self._usable
 
     async def has_vectors(self) -> bool:
-        """Whether vectors were made here before."""
+        """Return whether vectors were made here before."""
         return await self._ask(_has_vectors)
 
     async def nearest(

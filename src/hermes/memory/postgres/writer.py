@@ -202,7 +202,7 @@ class PostgresWriter:
 
 
 def _check_rows(rows: Sequence[EventRow]) -> None:
-    """What the server would refuse must not fail the others of its group."""
+    """Check what the server would refuse, so that one row does not fail the others of its group."""
     for row in rows:
         if "\x00" in row.run:
             raise StoreError("the id of a run holds a NUL character; use another id")

@@ -49,8 +49,8 @@ def is_read_by_index(kind: str) -> bool:
 
 
 def line_from_event(seq: int, event: Event | UnknownEvent) -> TranscriptLine | None:
-    """None when the event has nothing to find: an answer without words, or the system prompt,
-    which is the same in every session and would be found in all of them."""
+    """Return None when the event has nothing to find: an answer without words, or the system
+    prompt, which is the same in every session and would be found in all of them."""
     found = _line_parts(event)
     if found is None:
         return None

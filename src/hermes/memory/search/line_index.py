@@ -84,7 +84,7 @@ class LineIndex(Protocol):
         """Lines of the index, or of one session; may be an estimate."""
 
     def count(self, needle: Needle, narrow: LineFilter) -> int:
-        """How many lines match, whatever their time; may end early, or be an estimate."""
+        """Return how many lines match, whatever their time; may end early, or be an estimate."""
 
     def newest(
         self, groups: Sequence[Sequence[Needle]], narrow: LineFilter, limit: int
@@ -116,7 +116,7 @@ class LineIndex(Protocol):
         return {seq: line for seq, line in lines if line is not None}
 
     def read_texts(self, seqs: Sequence[int]) -> list[tuple[int, str]]:
-        """What the vectors of these lines represent."""
+        """Return what the vectors of these lines represent."""
         lines = self.read_lines(seqs)
         return [(seq, lines[seq].text[:MAX_EMBEDDED_CHARS] if seq in lines else "") for seq in seqs]
 

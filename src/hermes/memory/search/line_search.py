@@ -115,7 +115,7 @@ def score_line(line: TranscriptLine, weights: Mapping[QueryTerm, float], now: da
 
 
 def _count_term(text: str, term: QueryTerm) -> int:
-    """How often its rarest part occurs; once at least, since the index found it."""
+    """Return how often its rarest part occurs; once at least, since the index found it."""
     return max(1, min(text.count(strip_ending(word)) for word in term.words))
 
 

@@ -70,7 +70,7 @@ def parse_query(text: str) -> SearchQuery:
 
 
 def parse_term(text: str) -> QueryTerm | None:
-    """None when nothing in it can be searched for."""
+    """Return None when nothing in it can be searched for."""
     words = tuple(_WORD.findall(searchable_words(text, for_query=True)))
     if not words:
         return None

@@ -122,7 +122,8 @@ def parse_question(text: str, stemmer: Stemmer) -> RecallQuestion:
 
 
 def is_contentless(text: str) -> bool:
-    """True for requests such as "please continue": anything recalled for them is unrelated."""
+    """Return True for requests such as "please continue": anything recalled for them is
+    unrelated."""
     return all(word in CONTENTLESS_WORDS for word in split_words(text))
 
 

@@ -67,7 +67,7 @@ class CandidatePool:
 def find_stems(
     passages: Iterable[Passage], wanted: frozenset[str], stemmer: Stemmer
 ) -> Mapping[int, frozenset[str]]:
-    """Which of the wanted stems each passage has.
+    """Return which of the wanted stems each passage has.
 
     This is the hot path of a recall: only words that begin like a wanted stem are stemmed (the
     stemmer never changes the first two letters), each once, and the rest is set arithmetic.
@@ -264,7 +264,7 @@ def combine_scores(
 
 
 def _text_trust(text: Mapping[int, TextScore]) -> float:
-    """How much the words found may count, by the best share of any passage."""
+    """Return how much the words found may count, by the best share of any passage."""
     best = max((one.covered for one in text.values()), default=0.0)
     low, high = TEXT_TRUST_RANGE
     return min(1.0, max(MIN_TEXT_TRUST, (best - low) / (high - low)))

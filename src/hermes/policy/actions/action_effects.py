@@ -52,8 +52,8 @@ class ActionStep(Value, kw_only=True, frozen=True):
 
 
 def step_in_copy(step: ActionStep) -> ActionStep:
-    """What of a step concerns the host when it runs in a copy: what it reads, not what it changes.
-    A step that only changes is none that rules about programs and paths could match."""
+    """Return what of a step concerns the host when it runs in a copy: what it reads, not what it
+    changes. A step that only changes is none that rules about programs and paths could match."""
     if step.is_read_only:
         return step
     left = step.effects & RETURNED_EFFECTS

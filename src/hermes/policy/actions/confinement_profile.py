@@ -125,7 +125,7 @@ def approved_profile(profile: ConfinementProfile) -> ConfinementProfile:
 
 @cache
 def profile_without_steps() -> ConfinementProfile:
-    """What a command may do that runs no program."""
+    """Return what a command may do that runs no program."""
     listed = tables.path_lists()
     return ConfinementProfile(hidden=(*listed["hidden_accounts"], *listed["hidden_credentials"]))
 
@@ -152,7 +152,8 @@ def _remote_wrapper(step: ActionStep) -> str:
 
 
 def reads_databases_only(effects: ActionEffects) -> bool:
-    """Whether it has queries for PostgreSQL, and none that was judged to change something."""
+    """Return whether it has queries for PostgreSQL, and none that was judged to change
+    something."""
     queries = [step for step in effects.steps if posixpath.basename(step.program) in PSQL_CLIENTS]
     pooled = any(_POOLER.search(word) for step in queries for word in step.argv[1:])
     return bool(queries) and not pooled and all(step.is_read_only for step in queries)
@@ -406,7 +407,7 @@ EnforcementLevel = Literal["yes", "partly", "no"]
 def check_enforcement(
     profile: ConfinementProfile, kernel: KernelSupport, unread: str = ""
 ) -> tuple[EnforcementLevel, str]:
-    """Whether this kernel can enforce the profile, and what it cannot enforce.
+    """Return whether this kernel can enforce the profile, and what it cannot enforce.
 
     `unread` is code that could use what the profile grants.
     """
@@ -438,7 +439,7 @@ def _network_gaps(profile: ConfinementProfile) -> list[str]:
 
 
 def find_obstacle(profile: ConfinementProfile, kernel: KernelSupport) -> str:
-    """Why the kernel cannot confine it, although it has limits; empty when it can."""
+    """Return why the kernel cannot confine it, although it has limits; empty when it can."""
     if profile.root_launcher:
         return ""
     if kernel.reason:
@@ -476,7 +477,7 @@ _CONFIGURED_PROGRAMS = frozenset(
 
 
 def verdict_basis(effects: ActionEffects) -> str:
-    """What the verdict depends on besides the program tables; empty for nothing."""
+    """Return what the verdict depends on besides the program tables; empty for nothing."""
     if _SHELL_EXPANSION.search(effects.command):
         return "variables and expansions of the shell"
     for step in effects.steps:

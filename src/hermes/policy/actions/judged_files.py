@@ -91,7 +91,7 @@ def _identity(path: str) -> tuple[str, int, int]:
 
 
 def _may_make(step: ActionStep, names: dict[str, None]) -> bool:
-    """Whether the command itself may make such files, so that new ones are its own."""
+    """Return whether the command itself may make such files, so that new ones are its own."""
     if not step.changes and not step.repositories:
         return False
     if posixpath.basename(step.program) == "git":

@@ -94,7 +94,7 @@ def _runs_git(step: ActionStep) -> bool:
 
 
 def _finds_code(step: ActionStep) -> bool:
-    """Whether it may be a plain program, but only after a look at files."""
+    """Return whether it may be a plain program, but only after a look at files."""
     name = posixpath.basename(step.program)
     return _is_python(name) or (name == "git" and git_verb(step) not in _PLAIN_VERBS)
 
@@ -122,7 +122,7 @@ def _grants_more(part: str, profile: ConfinementProfile, own: ConfinementProfile
 
 
 def _describe_access(effects: ActionEffects, step: ActionStep, own: ConfinementProfile) -> str:
-    """What would be lent, and the first program that needs it."""
+    """Return what would be lent, and the first program that needs it."""
     for other in (each for each in effects.steps if each is not step):
         for part in _lent_parts(build_profile(replace(effects, steps=(other,))), own):
             return f"would get {_ACCESS_NAMES[part]} that {other.program or 'the rest'} needs"
@@ -137,7 +137,7 @@ def _find_reason(
     profile: ConfinementProfile,
     own: ConfinementProfile,
 ) -> str:
-    """Why the program may not have what its neighbours need; empty when it may."""
+    """Return why the program may not have what its neighbours need; empty when it may."""
     name = posixpath.basename(step.program)
     if name == "git":
         folders = folders_of(step) if folders_of and git_verb(step) not in _PLAIN_VERBS else ()
@@ -176,13 +176,13 @@ def _lends_far_reaching(
 
 
 def _can_only_read(step: ActionStep) -> bool:
-    """Whether no word makes it write, such as `ls` and `tail`."""
+    """Return whether no word makes it write, such as `ls` and `tail`."""
     entry = tables.find_program(posixpath.basename(step.program))
     return entry is not None and not entry.spec.special and has_only_reading_words(entry)
 
 
 def _has_run_time_words(step: ActionStep) -> bool:
-    """Whether words of run time may be options, or files that it opens."""
+    """Return whether words of run time may be options, or files that it opens."""
     entry = tables.find_program(posixpath.basename(step.program))
     if entry is not None and entry.spec.opens == "nothing":
         return False
@@ -204,7 +204,7 @@ def _only_tells_version(name: str, step: ActionStep) -> bool:
 
 
 def _reads_unknown_files(effects: ActionEffects, step: ActionStep) -> bool:
-    """Whether it may open a file with credentials by a name that is not in the command."""
+    """Return whether it may open a file with credentials by a name that is not in the command."""
     if posixpath.basename(step.program) == "file" and "-f" in step.flags:
         return True
     for at, word in enumerate(step.argv):
@@ -271,7 +271,7 @@ def _runs_in_unknown_folder(step: ActionStep, folders: Sequence[str]) -> bool:
 
 
 def is_below_changes(own: str, cwd: str, steps: Iterable[ActionStep]) -> bool:
-    """Whether the path is below one that is changed, or may be in a repository that is.
+    """Return whether the path is below one that is changed, or may be in a repository that is.
 
     Policies of the project come and go with its repository.
     """

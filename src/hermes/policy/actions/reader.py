@@ -93,7 +93,7 @@ class _RunActivity:
 
 class RunMemory:
     def __init__(self) -> None:
-        self.living: Container[str] = frozenset()
+        self.active_runs: Container[str] = frozenset()
         """Runs that are in use: what they did is never forgotten."""
         self._runs: OrderedDict[str, _RunActivity] = OrderedDict()
 
@@ -141,7 +141,7 @@ class RunMemory:
         known = self._runs.setdefault(family, _RunActivity())
         self._runs.move_to_end(family)
         if len(self._runs) > _MAX_ENDED_RUNS:
-            ended = [each for each in self._runs if each != family and each not in self.living]
+            ended = [each for each in self._runs if each != family and each not in self.active_runs]
             for each in ended[:-_MAX_ENDED_RUNS]:
                 del self._runs[each]
         return known

@@ -38,7 +38,7 @@ RemoteJudgement = tuple[str, frozenset[str], tuple[str, ...]]
 
 
 def is_remote(action: Action) -> bool:
-    """Whether it acts elsewhere, or its tool was defined elsewhere and shows no command."""
+    """Return whether it acts elsewhere, or its tool was defined elsewhere and shows no command."""
     digest = action.definition.digest if action.definition else ""
     return action.remote is not None or (bool(digest) and not action.command)
 
@@ -94,7 +94,8 @@ def location_of(action: Action, known: ActionLocation, command: str) -> ActionLo
 
 
 def identity_of(action: Action) -> tuple[object, ...]:
-    """What identifies the call in the hash of the action, beside its command and its place."""
+    """Return what identifies the call in the hash of the action, beside its command and its
+    place."""
     if action.call.name in BROWSER_ACTS and action.remote is not None:
         return ("browser", msgspec.structs.astuple(action.remote))  # approved once for a site
     own, arguments = action.call.name in ENVIRONMENT_TOOLS, action.call.arguments

@@ -82,7 +82,8 @@ _MAX_TRACKED_FILES = 20_000
 
 
 def _searches_commits(step: ActionStep, folders: Sequence[str]) -> bool:
-    """Whether git searches the content of committed files, also of those that it takes as binary.
+    """Return whether git searches the content of committed files, also of those that it takes as
+    binary.
 
     Files of the work tree are opened by their names, and so checked by the supervisor."""
     words = _words_after_verb(step) if _runs_git(step) else ()
@@ -109,7 +110,8 @@ def _searches_commits(step: ActionStep, folders: Sequence[str]) -> bool:
 
 
 def _tracks_secrets(records: str) -> bool:
-    """Whether a file in the index is a secret by its name; without an index, any may be there."""
+    """Return whether a file in the index is a secret by its name; without an index, any may be
+    there."""
     try:
         with open(f"{records}/index", "rb") as file:  # noqa: PTH123
             names = list(islice(_names_in_index(file.read()), _MAX_TRACKED_FILES))

@@ -62,7 +62,7 @@ def _runs_as_root(step: ActionStep, kernel: KernelSupport) -> bool:
 
 
 def _words_as_root(step: ActionStep) -> str:
-    """What follows a plain `sudo`; empty with options of sudo, or for another step."""
+    """Return what follows a plain `sudo`; empty with options of sudo, or for another step."""
     start, _, words = step.node.partition(" ")
     words = words.removeprefix("-n ")
     plain = start == "sudo" and step.via == ("sudo",) and words.partition(" ")[0] == step.program

@@ -93,7 +93,8 @@ def granted_reads(
 
 
 def _has_unknown_words(step: ActionStep) -> bool:
-    """Whether words of run time, or commands in its input, may name the files of another step."""
+    """Return whether words of run time, or commands in its input, may name the files of another
+    step."""
     entry = tables.find_program(_program_of(step))
     words = step.argv[1:]
     if entry is not None and entry.spec.keys == "named":
@@ -122,7 +123,7 @@ def _program_of(step: ActionStep) -> str:
 
 
 def _has_unknown_input(command: str) -> bool:
-    """Whether a redirection, also of a whole loop, may open a file that is not known."""
+    """Return whether a redirection, also of a whole loop, may open a file that is not known."""
     return any(not _PLAIN_INPUT.match(rest) for rest in re.split(r"(?<!<)<(?!<)", command)[1:])
 
 
@@ -171,7 +172,7 @@ def _logs_in(program: str) -> bool:
 
 
 def names_process_file(step: ActionStep) -> bool:
-    """Whether a word names a file of /proc that belongs to a process."""
+    """Return whether a word names a file of /proc that belongs to a process."""
     # A word such as /proc/1/cwd is among the paths as the folder that it leads to.
     return any(_PROCESS_FILE.match(path) for path in (*step.paths, *step.argv[1:]))
 

@@ -261,12 +261,12 @@ def _builds_kustomization(words: Sequence[str]) -> bool:
 
 
 def loads_from_anywhere(step: ActionStep) -> bool:
-    """Whether the files that it loads name further folders with such files."""
+    """Return whether the files that it loads name further folders with such files."""
     return implicit_files_of(step.program, step.argv) is _KUSTOMIZE_FILES
 
 
 def loads_file(program: str, words: Sequence[str], file: str) -> bool:
-    """Whether a program that only reads would load this file in its folder.
+    """Return whether a program that only reads would load this file in its folder.
 
     When Python runs a module or a line of code, it loads only the modules that these import: the
     module itself and those with names of the standard library.
@@ -321,7 +321,7 @@ def _python_version(program: str) -> tuple[int, ...]:
 
 
 def is_git_data(path: str) -> bool:
-    """Whether a file of git contains only commits and references."""
+    """Return whether a file of git contains only commits and references."""
     return _GIT_RECORDS.search(path) is not None
 
 
@@ -332,7 +332,7 @@ _RECURSIVE_COPY_FLAGS = frozenset({"-r", "-R", "-a", "--recursive", "--archive"}
 
 
 def writes_trees(program: str, flags: Iterable[str]) -> bool:
-    """Whether a program may place files of any name below the paths that it changes."""
+    """Return whether a program may place files of any name below the paths that it changes."""
     name = program.rpartition("/")[2]
     copies = name == "cp" and _RECURSIVE_COPY_FLAGS.intersection(flags)
     return name in _UNPACKING_PROGRAMS or bool(copies)
@@ -455,7 +455,7 @@ def matching_files(
 
 
 def _may_match_inside(inner: str, patterns: Iterable[str]) -> bool:
-    """Whether files of a folder, given relative to the one searched, may match."""
+    """Return whether files of a folder, given relative to the one searched, may match."""
     first = inner.partition("/")[0]
     return not first or any(
         pattern.startswith("*") or fnmatchcase(first, pattern.partition("/")[0])

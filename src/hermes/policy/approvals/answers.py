@@ -101,7 +101,7 @@ class AnswerTally:
         self.via = ""
 
     def add(self, event: ApprovalAnswered | ApprovalEscalated | ActionStopped) -> str:
-        """Why it does not count; empty when it does."""
+        """Return why it does not count; empty when it does."""
         if isinstance(event, ApprovalEscalated):
             self.escalated = (*self.escalated, *event.to)
             self.escalations += 1

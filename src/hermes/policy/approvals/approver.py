@@ -147,7 +147,7 @@ class ApprovalSubject:
 
 
 class JournalApprover:
-    """An `Approver`. `party` is the person at this terminal, or None."""
+    """Implements `Approver`. `local_approver` asks the person at this terminal, if there is one."""
 
     def __init__(
         self,
@@ -173,7 +173,7 @@ class JournalApprover:
         self._histories: dict[str, ApprovalHistory] = {}
 
     def set_groups(self, groups: Mapping[str, tuple[str, ...]]) -> None:
-        """Who belongs to which group from now on."""
+        """Replace the groups of people."""
         self._options = replace(self._options, groups=dict(groups))
 
     async def __call__(self, action: Action, decision: Decision) -> Approval:
@@ -187,13 +187,13 @@ class JournalApprover:
             raise innermost_error(group) from group
 
     def forget(self, run: str) -> None:
-        """Its history is read from the journal again when it is needed."""
+        """Forget the history of a run; it is read from the journal again when it is needed."""
         for each in [each for each in self._histories if each.partition("/")[0] == run]:
             del self._histories[each]
             self._grant_store.forget(each)
 
     async def _resolve(self, subject: ApprovalSubject) -> Approval:
-        run, manners = subject.action.run, self._options
+        run, options = subject.action.run, self._options
         if run not in self._histories:  # it may have an earlier history
             self._histories[run] = await read_approval_history(self._bus.journal, run=run)
             self._grant_store.restore(run, self._histories[run])
@@ -204,10 +204,10 @@ class JournalApprover:
             await self._bus.publish(used)
             return _approval_by_grant(grant)
         if subject.ask.announce > 0 and (
-            manners.wait or isinstance(self._local_approver, AnswersApprovals)
+            options.wait or isinstance(self._local_approver, AnswersApprovals)
         ):
             return await self._announce(subject)
-        if self._local_approver is None and not (manners.wait or subject.ask.waits):
+        if self._local_approver is None and not (options.wait or subject.ask.waits):
             return Approval(approved=False, by="nobody")
         return await self._ask(subject)
 
@@ -266,12 +266,12 @@ class JournalApprover:
     def _local_question(
         self, subject: ApprovalSubject, request: ApprovalRequested, announced: float = 0.0
     ) -> AskLocally | None:
-        party = self._local_approver
-        if isinstance(party, AnswersApprovals):
-            return partial(party.answer, subject.action, request, announced)
-        if party is None or announced:
+        approver = self._local_approver
+        if isinstance(approver, AnswersApprovals):
+            return partial(approver.answer, subject.action, request, announced)
+        if approver is None or announced:
             return None
-        return partial(party, subject.action, subject.decision)
+        return partial(approver, subject.action, subject.decision)
 
     def _open_wait(
         self,

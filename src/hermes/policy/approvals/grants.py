@@ -66,7 +66,7 @@ class LiveGrants:
             self._held.pop(next(iter(self._held)))
 
     def may_have(self, action: str, run: str) -> bool:
-        """Whether there may be one; `use` checks the clocks."""
+        """Return whether there may be one; `use` checks the clocks."""
         return any(
             held.grant.action == action and held.grant.run == run for held in self._held.values()
         )

@@ -17,7 +17,7 @@ from hermes.policy.signing import verify_bare_signature
 
 
 def verify_signed_record(signed: CheckpointSigned | AuditHead, public: bytes) -> bool:
-    """Whether the signature is valid for this key."""
+    """Return whether the signature is valid for this key."""
     if signed.key != key_fingerprint(public):
         return False
     message = head_message(signed) if isinstance(signed, AuditHead) else checkpoint_message(signed)

@@ -31,7 +31,7 @@ def head_file(home: Path, journal: str) -> Path:
 
 
 def read_head(file: Path) -> AuditHead | None:
-    """None when there is no such file. Raises `SettingsError` when it is not a head."""
+    """Return None when there is no such file. Raises `SettingsError` when it is not a head."""
     try:
         return msgspec.json.decode(file.read_bytes(), type=AuditHead)
     except FileNotFoundError:

@@ -141,7 +141,8 @@ def render_call(call: ToolCall) -> str:
 
 
 def _person_entry(event: object, of_grant: Mapping[str, str]) -> str:
-    """What a person, or the wait for one, contributed to an action; empty for other events."""
+    """Return what a person, or the wait for one, contributed to an action; empty for other
+    events."""
     match event:
         case ApprovalRequested():
             return f"asked as {event.requester or 'hermes'}"

@@ -195,7 +195,7 @@ def note_content_test(text: str, found: Iterable[str], scope: ShellScope) -> Non
 
 
 def holds_code(name: str, scope: ShellScope) -> bool:
-    """Whether the shell may run code when it looks up a variable of this name."""
+    """Return whether the shell may run code when it looks up a variable of this name."""
     if has_untrusted_text(name):
         return True
     _, bracket, index = literal_text(name).partition("[")
@@ -331,7 +331,7 @@ def check_exported_variable(call: ProgramCall, name: str, value: VariableValue) 
 
 
 def _connects_to_socket(call: ProgramCall) -> bool:
-    """Whether a client of PostgreSQL uses a socket of this host: `-h /run/postgresql`."""
+    """Return whether a client of PostgreSQL uses a socket of this host: `-h /run/postgresql`."""
     hosts = [value for option, value in pairwise(call.argv) if option in ("-h", "--host")]
     named = bool(hosts) and all(each.startswith("/") for each in hosts)
     return named and not any(map(has_untrusted_text, hosts))
@@ -341,7 +341,7 @@ _INHERITED_SETTING = re.compile(r"""([A-Z_]+)="?\$\{?([A-Za-z_]\w*)\}?"?\Z""", r
 
 
 def is_inherited_setting(text: str, scope: ShellScope) -> bool:
-    """Whether an assignment hands a variable of the environment to a client as its login."""
+    """Return whether an assignment hands a variable of the environment to a client as its login."""
     found = _INHERITED_SETTING.match(text)
     return bool(found and is_harmless_variable(found[1]) and found[2] not in scope.variables)
 
@@ -357,7 +357,7 @@ def check_variable_name(call: ProgramCall, name: str) -> None:
 
 
 def is_harmless_variable(name: str) -> bool:
-    """Whether it changes only language, time zone, width or verbosity."""
+    """Return whether it changes only language, time zone, width or verbosity."""
     return any(
         name == one or (one.endswith("*") and name.startswith(one[:-1]))
         for one in path_lists()["harmless_variables"]
@@ -365,7 +365,7 @@ def is_harmless_variable(name: str) -> bool:
 
 
 def exports_variable(words: list[str]) -> bool:
-    """Whether options of `declare` make the variable visible to programs."""
+    """Return whether options of `declare` make the variable visible to programs."""
     return any(word.startswith("-") and "x" in word for word in words[1:])
 
 

@@ -83,7 +83,7 @@ class ProgramCall:
     def mark(self, effect: str, why: str) -> None:
         self.effects.setdefault(effect, why)
 
-    def marks(self, effects: tuple[str, ...], why: str) -> None:
+    def mark_all(self, effects: tuple[str, ...], why: str) -> None:
         for effect in effects:
             self.mark(effect, why)
 
@@ -137,7 +137,7 @@ class ProgramCall:
             self.peeled = peeled
         return printed
 
-    def aim(self, **where: str) -> None:
+    def set_target(self, **where: str) -> None:
         """Sets the target that a wrapper or verb names."""
         self.target = replace_target(
             self.target, {key: display_text(one) for key, one in where.items()}

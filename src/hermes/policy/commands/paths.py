@@ -77,7 +77,7 @@ def _absolute(word: str, cwd: str) -> str:
 
 
 def discards_writes(path: str) -> bool:
-    """Whether writing to it changes nothing."""
+    """Return whether writing to it changes nothing."""
     return path.startswith(("/dev/", "/proc/")) and _DISCARDING_DEVICE.match(path) is not None
 
 
@@ -119,7 +119,7 @@ def socket_at(path: str) -> bool:
 
 
 def holds_socket(folder: str) -> bool:
-    """Whether there is a socket right inside the folder."""
+    """Return whether there is a socket right inside the folder."""
     try:
         with os.scandir(folder) as entries:
             return any(socket_at(each.path) for each in islice(entries, _MAX_LISTED_FILES))
@@ -168,7 +168,7 @@ class PathPatternLists:
 
 
 def _glob_meets(path: str, own: str, *, tree: bool) -> bool:
-    """Whether wildcards match a path or one below it; `tree`: or one above it."""
+    """Return whether wildcards match a path or one below it; `tree`: or one above it."""
     parts, wanted = path.split("/"), own.split("/")
     reached = all(
         _glob_pattern(part).match(want) for part, want in zip(parts, wanted, strict=False)
@@ -283,7 +283,8 @@ class PathClassifier:
         )
 
     def _aims_at_secret(self, path: str) -> bool:
-        """Whether files in folders that are not known, or a wildcard, include a secret by name."""
+        """Return whether files in folders that are not known, or a wildcard, include a secret by
+        name."""
         head, _, name = path.rpartition("/")
         above, anywhere, _ = path.partition(SYSTEM_NAME)
         if name in (SYSTEM_NAME, GLOB_STAR):  # all of a tree, as `find` lists it
@@ -299,7 +300,7 @@ class PathClassifier:
         )
 
     def _hides_secret(self, path: str) -> bool:
-        """Whether a wildcard matches a secret, and not only by chance."""
+        """Return whether a wildcard matches a secret, and not only by chance."""
         name = path.rpartition("/")[2]
         if self._known.secret.match(literal_text(path)) and not self._known.public.match(
             literal_text(path)
@@ -367,7 +368,7 @@ class PathClassifier:
         return False
 
     def holds_own_file(self, path: str) -> bool:
-        """Whether a tree written there could replace our own files.
+        """Return whether a tree written there could replace our own files.
 
         Policies of the project count only where there are some: every archive that is unpacked in
         the working folder could bring a folder for them.
@@ -385,7 +386,8 @@ class PathClassifier:
         return any(own.startswith(above) for own in self.own if own not in missing)
 
     def is_above_home_files(self, path: str) -> bool:
-        """Whether it is above our own files, those of the project excepted: these belong to it."""
+        """Return whether it is above our own files, those of the project excepted: these belong to
+        it."""
         above = f"{literal_text(path).rstrip('/')}/"
         return any(
             own.startswith(above) for own in self.own if not own.startswith(f"{self.work}/.hermes/")
@@ -406,14 +408,14 @@ class PathClassifier:
         return next(filter(os.path.lexists, inside), "")
 
     def mentions_own_file(self, text: str) -> bool:
-        """Whether a text, such as code, mentions one of our files."""
+        """Return whether a text, such as code, mentions one of our files."""
         return any(own in text or self._short(own) in text for own in self.own)
 
     def _short(self, own: str) -> str:
         return own.removeprefix(self.home + "/") if own.startswith(self.home + "/") else own
 
     def has_other_names(self, path: str) -> bool:
-        """Whether a file has hard links, if a lookup is available."""
+        """Return whether a file has hard links, if a lookup is available."""
         return self.lookup is not None and is_known_path(path) and count_hard_links(path) > 1
 
     def may_be_folder(self, path: str) -> bool:

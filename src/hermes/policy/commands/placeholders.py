@@ -88,20 +88,20 @@ def with_live_globs(text: str) -> str:
 
 
 def has_untrusted_text(text: str) -> bool:
-    """Whether part of it comes from an unknown source."""
+    """Return whether part of it comes from an unknown source."""
     return UNTRUSTED_UNKNOWN.search(text) is not None
 
 
 def is_fully_known(text: str) -> bool:
-    """Whether all of it is known."""
+    """Return whether all of it is known."""
     return text.isascii() or UNKNOWN_TEXT.search(text) is None
 
 
 def starts_unknown(text: str) -> bool:
-    """Whether it begins with unknown text, and so could be an option."""
+    """Return whether it begins with unknown text, and so could be an option."""
     return text[:1] in (ANY_WORD, ANY_WORDS, NON_EMPTY_WORD) and text != ""
 
 
 def starts_with_glob(text: str) -> bool:
-    """Whether it begins with a wildcard, which finds files whose names look like options."""
+    """Return whether it begins with a wildcard, which finds files whose names look like options."""
     return text[:1] in (GLOB_STAR, GLOB_QUESTION, GLOB_SET) and text != ""

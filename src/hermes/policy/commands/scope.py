@@ -128,5 +128,5 @@ class ShellScope:
 
 
 def _is_number(value: VariableValue | None) -> bool:
-    """Whether a value is a number, known or not."""
+    """Return whether a value is a number, known or not."""
     return isinstance(value, str) and _NUMBER_VALUE.match(value) is not None

@@ -42,13 +42,13 @@ _SIZE_SETTING = re.compile(
 
 
 def sets_only_sizes(tokens: Sequence[str]) -> bool:
-    """Whether a SET of MySQL gives the server only sizes, times and usual switches."""
+    """Return whether a SET of MySQL gives the server only sizes, times and usual switches."""
     names = [name for name, sign in pairwise(tokens) if sign in ("=", ":=")]
     return bool(names) and all(map(_SIZE_SETTING.match, names))
 
 
 def is_harmless_setting(name: str, value: str) -> bool:
-    """Whether the setting of a PostgreSQL server may have this value."""
+    """Return whether the setting of a PostgreSQL server may have this value."""
     plain = name.lower().replace("-", "_")
     if plain in _READ_ONLY_SETTINGS:
         return value.strip("'").lower() in _ON_VALUES
@@ -56,7 +56,7 @@ def is_harmless_setting(name: str, value: str) -> bool:
 
 
 def are_harmless_options(text: str) -> bool:
-    """Whether options for the server are all harmless, and its session stays read-only."""
+    """Return whether options for the server are all harmless, and its session stays read-only."""
     rest, reads_only = literal_text(text).strip(), False
     while rest:
         option = _OPTION.match(rest)
@@ -68,7 +68,8 @@ def are_harmless_options(text: str) -> bool:
 
 
 def is_harmless_connection(text: str) -> bool:
-    """Whether a connection string, or the name of a database, sets nothing else on the server."""
+    """Return whether a connection string, or the name of a database, sets nothing else on the
+    server."""
     if has_untrusted_text(text):
         return False
     plain = literal_text(text)

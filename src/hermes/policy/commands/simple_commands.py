@@ -425,7 +425,8 @@ _EXPRESSION_NODE_KINDS = word_set(
 
 
 def _is_single_name(walk: ScriptWalk, node: Node) -> bool:
-    """Whether a wildcard in this word of a test finds no words that could be `-v` or split."""
+    """Return whether a wildcard in this word of a test finds no words that could be `-v` or
+    split."""
     if node.type == "concatenation":
         return all(_is_single_name(walk, child) for child in node.children)
     text = walk.text[node.start_byte : node.end_byte]

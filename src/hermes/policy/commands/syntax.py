@@ -40,7 +40,7 @@ def find_misleading_characters(command: str) -> list[str]:
 
 
 def find_parse_obstacle(command: str) -> str:
-    """Why it cannot be parsed, or an empty string."""
+    """Return why it cannot be parsed, or an empty string."""
     if len(command) > MAX_COMMAND_BYTES:
         return f"longer than {MAX_COMMAND_BYTES} characters"
     if "\0" in command:
@@ -52,7 +52,7 @@ def find_parse_obstacle(command: str) -> str:
 
 
 def has_placeholders(command: str) -> bool:
-    """Whether it contains characters that are used as placeholders."""
+    """Return whether it contains characters that are used as placeholders."""
     return not command.isascii() and any("\ue000" <= letter <= "\uf8ff" for letter in command)
 
 

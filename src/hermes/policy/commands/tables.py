@@ -79,7 +79,7 @@ class ParsedArguments:
 
 
 def option_matches(option: str, names: Collection[str]) -> bool:
-    """Whether an option is one of these, possibly abbreviated as getopt allows."""
+    """Return whether an option is one of these, possibly abbreviated as getopt allows."""
     if option in names:
         return True
     if not option.startswith("--") or len(option) < 3:
@@ -349,7 +349,7 @@ class ProgramEntry:
         return tuple(dict.fromkeys(effect for does in found for effect in does))
 
     def opens_only_named(self, words: Sequence[str]) -> bool:
-        """Whether it opens no file but those that these words name."""
+        """Return whether it opens no file but those that these words name."""
         opens = self.spec.opens
         if opens in ("", "nothing"):
             return bool(opens)
@@ -363,7 +363,7 @@ class ProgramEntry:
         return not any(self._may_name_file(word, reads=reads) for word in words)
 
     def searches_files(self, words: Sequence[str]) -> bool:
-        """Whether these words make it open files that none of them names."""
+        """Return whether these words make it open files that none of them names."""
         return bool(self.spec.searches) and any(map(self._searching_word.match, words))
 
     @cached_property
@@ -440,7 +440,7 @@ def program_names() -> Iterator[str]:
 
 
 def variable_decides_code(variable: str) -> bool:
-    """Whether this variable selects code, libraries, options or editors of programs."""
+    """Return whether this variable selects code, libraries, options or editors of programs."""
     names, beginnings = _code_variables()
     return variable in names or variable.startswith(beginnings)
 

@@ -32,7 +32,7 @@ _CLIENT_COMMAND_LINE = re.compile(r"(?m)^[ \t]*[!:.@]")
 
 
 def ends_statement(call: ProgramCall, command: str) -> bool:
-    """Whether a backslash command runs the statement before it and does no more."""
+    """Return whether a backslash command runs the statement before it and does no more."""
     return call.program in PSQL_CLIENTS and _STATEMENT_END.match(command) is not None
 
 

@@ -32,7 +32,7 @@ def docker(call: ProgramCall, entry: ProgramEntry) -> str:
     rest = words.rest
     call.flags = tuple(words.names())
     if host := words.value("-H", "--host", "-c", "--context", "--connection", "--url"):
-        call.aim(context=host)
+        call.set_target(context=host)
     for server in words.values("-H", "--host", "--url"):
         if not _LOCAL_DAEMON.fullmatch(server):
             call.mark("network-out", f"sends its commands to {display_text(server)}")
@@ -110,7 +110,8 @@ def _check_inspect(call: ProgramCall, verb: str, rest: list[str]) -> None:
 
 
 def _prints_harmless_fields(form: str) -> bool:
-    """Whether all that a format prints are listed fields, or parts of them in `range` or `with`."""
+    """Return whether all that a format prints are listed fields, or parts of them in `range` or
+    `with`."""
     depth = 0
     actions = _FORMAT_ACTION.findall(form)
     for action in actions:
@@ -134,7 +135,7 @@ def _exec(call: ProgramCall, rest: list[str]) -> str:
             spec.grammar.values if spec else frozenset(), stops=1, stops_immediately=True
         ),
     )
-    call.aim(container=found.words[0] if found.words else ANY_WORD)
+    call.set_target(container=found.words[0] if found.words else ANY_WORD)
     if found.has("--privileged"):
         call.mark("privilege", "--privileged")
     for name, _, value in (each.partition("=") for each in found.values("-e", "--env")):
@@ -156,9 +157,9 @@ def _start_container(call: ProgramCall, rest: list[str]) -> str:
         ),
     )
     image = found.words[0] if found.words else ANY_WORD
-    call.aim(container=image)
+    call.set_target(container=image)
     what = f"starts a container from {display_text(image)}"
-    call.marks(("service-change", "exec-dynamic"), what)
+    call.mark_all(("service-change", "exec-dynamic"), what)
     _check_host_access(call, found)
     if entrypoint := found.value("--entrypoint"):
         return call.run([entrypoint, *found.rest], scope=call.scope.for_other_machine())
@@ -209,7 +210,7 @@ def _judge_compose(call: ProgramCall, entry: ProgramEntry, words: list[str]) -> 
                 spec.grammar.values | _COMPOSE_EXEC_OPTIONS, stops=1, stops_immediately=True
             ),
         )
-        call.aim(container=inner.words[0] if inner.words else ANY_WORD)
+        call.set_target(container=inner.words[0] if inner.words else ANY_WORD)
         if verb == "run":
             call.mark("service-change", "starts a container")
         if not inner.rest:
@@ -298,7 +299,7 @@ def _set_kubernetes_target(call: ProgramCall, found: ParsedArguments) -> None:
         ("context", ("--context", "--cluster")),
     ):
         if value := found.value(*names):
-            call.aim(**{key: value})
+            call.set_target(**{key: value})
 
 
 def _check_secrets(call: ProgramCall, found: ParsedArguments) -> None:
@@ -350,7 +351,7 @@ def _judge_pod_command(
     named = found.words[1:]
     if not command and verb == "exec":
         command = named[1:]
-    call.aim(container=named[0] if named else ANY_WORD)
+    call.set_target(container=named[0] if named else ANY_WORD)
     if verb in ("debug", "run"):
         call.mark("service-change", f"kubectl {verb} starts a container")
     if verb == "debug":

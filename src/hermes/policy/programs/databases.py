@@ -28,7 +28,7 @@ def sql_client(call: ProgramCall, entry: ProgramEntry) -> str:
     apply_table(call, entry)
     found = parse_arguments(call.argv[1:], entry.grammar)
     if host := found.value("-h", "--host", "-S", "--server"):
-        call.aim(host=host)
+        call.set_target(host=host)
     asked = any(rule.does == ("sql",) and found.names() & rule.names for rule in entry.option_rules)
     quiet = any(
         rule.does[0] == "only" and found.names() & rule.names for rule in entry.option_rules
@@ -97,7 +97,7 @@ def redis(call: ProgramCall, entry: ProgramEntry) -> str:
     found = parse_arguments(call.argv[1:], entry.grammar)
     call.flags = tuple(found.names())
     if host := found.value("-h", "-u"):
-        call.aim(host=host)
+        call.set_target(host=host)
     if found.has(
         "--eval", "--pipe", "--rdb", "--functions-rdb", "--replica", "--cluster", "--user-script"
     ):
@@ -132,7 +132,7 @@ def _redis_command(call: ProgramCall, words: list[str]) -> None:
     if effects is None:
         call.mark("unknown", f"redis {text} is not known")
         return
-    call.marks(effects, f"redis {text}")
+    call.mark_all(effects, f"redis {text}")
     if upper[:2] == ["CONFIG", "GET"]:
         shown = [literal_text(pattern).strip("\"'").lower() for pattern in words[2:]]
         if any(fnmatchcase(name, each) for name in _REDIS_PASSWORDS for each in shown):

@@ -90,7 +90,8 @@ _LENGTH_OPTION = re.compile(r"(?:-[a-z]*[lsc]|--(?:length|size|bytes))=?(.*)", r
 
 
 def _written_bytes(commands: Sequence[SimpleCommand], text: str) -> float:
-    """What the sizes in the words come to together; files that are copied are not counted."""
+    """Return what the sizes in the words come to together; files that are copied are not
+    counted."""
     total = sum(map(_named_bytes, commands))
     return total * (_ASSUMED_ROUNDS if _LOOP.search(text) else 1)
 

@@ -212,7 +212,7 @@ def _plain_words(rest: Sequence[str], more: Collection[str] = ()) -> list[str]:
 
 
 def is_commit_of_others(word: str) -> bool:
-    """Whether a word has the form of a number, or of a name that a remote gave."""
+    """Return whether a word has the form of a number, or of a name that a remote gave."""
     return bool(_FETCHED_COMMIT.match(word) or _COMMIT_NUMBER.match(word))
 
 
@@ -248,7 +248,7 @@ def _judge_worktree(call: ProgramCall, words: list[str]) -> None:
 
 
 def _judge_add(call: ProgramCall, words: list[str]) -> None:
-    """What is in the index is shown by `git show` and `git diff --cached`."""
+    """Judge `git add`: `git show` and `git diff --cached` show what is in the index."""
     for path in map(call.path, words):
         if call.analyst.classifier.is_secret(path):
             call.mark("secret-read", f"{display_text(path)} holds secrets")
@@ -283,7 +283,7 @@ _REFERENCE_OPTIONS = word_set(
 
 
 def _is_local(remote: str) -> bool:
-    """Whether it is a folder of this machine."""
+    """Return whether it is a folder of this machine."""
     return remote.startswith((".", "/", "~", "file:")) or has_untrusted_text(remote)
 
 

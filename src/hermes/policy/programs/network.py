@@ -63,7 +63,7 @@ def mark_address(call: ProgramCall, url: str) -> None:
     # A port that is only known at run time may be the end of a user name, with a host behind it.
     before = port if port and has_untrusted_text(port) else user or ""
     call.mark(*_classify_host(host, rest, before))
-    call.aim(host=host)
+    call.set_target(host=host)
 
 
 _QUERY_METHOD = re.compile(r"[?&](?:_|x-)?(?:http_?)?method=(?!get\b|head\b|options\b)", re.I)

@@ -33,7 +33,7 @@ def ssh(call: ProgramCall, entry: ProgramEntry) -> str:
         call.mark("read", "ssh tells about itself")
         return ANY_WORD
     host = found.words[0] if found.words else ANY_WORD
-    call.aim(host=host.rpartition("@")[2])
+    call.set_target(host=host.rpartition("@")[2])
     call.mark(
         "network-out" if has_untrusted_text(host) or _has_unknown_user(host) else "network-read",
         f"connects to {display_text(host)}",
@@ -119,7 +119,7 @@ def ansible(call: ProgramCall, entry: ProgramEntry) -> str:
     if not found.names() <= _ANSIBLE_HARMLESS_OPTIONS:
         return apply_table(call, entry) or ANY_WORD
     host = found.words[0] if found.words else ANY_WORD
-    call.aim(host=host)
+    call.set_target(host=host)
     call.mark("network-read", f"connects to {display_text(host)}")
     if found.has("-b", "--become"):
         call.borrowed = "ansible becomes another user"

@@ -287,7 +287,7 @@ _HOST_OPTION = re.compile(r"-H|--host\b")
 
 
 def is_on_remote_host(program: str, words: Sequence[str]) -> bool:
-    """Whether it asks another host over SSH: `systemctl -H host`, `docker -H ssh://host`."""
+    """Return whether it asks another host over SSH: `systemctl -H host`, `docker -H ssh://host`."""
     if access_of(program) is SYSTEMD_ACCESS:
         return any(map(_HOST_OPTION.match, words))
     return any("ssh://" in word for word in words)
@@ -304,7 +304,8 @@ def credentials_of(program: str, words: Sequence[str]) -> frozenset[str]:
 
 
 def prints_local_files(program: str, words: Sequence[str]) -> bool:
-    """Whether a client of a cluster logs in to none, and prints what files of a folder name."""
+    """Return whether a client of a cluster logs in to none, and prints what files of a folder
+    name."""
     if program in ("helm", "helm3"):
         return not _CHART_VERBS.isdisjoint(words)
     return program == "kustomize" or (program in _CLUSTER_PROGRAMS and "kustomize" in words)
@@ -321,7 +322,7 @@ def own_secret_files(program: str) -> tuple[str, ...]:
 
 
 def access_of(program: str) -> ResourceAccess:
-    """What the program needs; nothing for one that only reads files."""
+    """Return what the program needs; nothing for one that only reads files."""
     found = _ACCESS_BY_PROGRAM.get(program, ResourceAccess())
     return (
         found._replace(needs=_NEEDS_BY_PROGRAM[program]) if program in _NEEDS_BY_PROGRAM else found

@@ -67,7 +67,7 @@ class _Program:
 
 
 def is_reversible(program: str, argv: Sequence[str], via: Sequence[str], command: str) -> bool:
-    """Whether the change that these words make can be undone, and its extent is known."""
+    """Return whether the change that these words make can be undone, and its extent is known."""
     found = _programs().get(program)
     if found is None or not _WRAPPERS.issuperset(via) or _ENDLESS_LOOP.search(command):
         return False

@@ -151,7 +151,7 @@ _LOGIC_WORDS = word_set("AND OR NOT TRUE FALSE NULL IS LIKE ILIKE BETWEEN IN XOR
 
 
 def selects_rows(condition: list[SqlToken]) -> bool:
-    """Whether a condition restricts the rows: a column is compared, and no OR cancels that."""
+    """Return whether a condition restricts the rows: it compares a column, without an OR."""
     arms = _split_or(condition)
     return bool(arms) and all(_compares_column(arm) for arm in arms)
 
@@ -234,7 +234,7 @@ def mark_sql_effects(call: ProgramCall, text: str) -> None:
 
 
 def is_complete_statement(call: ProgramCall, text: str) -> bool:
-    """Whether the text ends between two statements."""
+    """Return whether the text ends between two statements."""
     last = SqlToken("end", ";")
     for token in _tokenize(call, text, _STANDARD_SQL):
         last = token
@@ -300,7 +300,7 @@ def _judge_client_words(call: ProgramCall, statement: list[SqlToken]) -> None:
 def _judge_by_verb(call: ProgramCall, verb: str, statement: list[SqlToken], beginning: str) -> None:
     for verbs, effects in _EFFECTS_BY_VERBS:
         if verb in verbs:
-            call.marks(effects, f"SQL: {beginning}")
+            call.mark_all(effects, f"SQL: {beginning}")
             return
     call.mark("unknown", f"SQL that is not known: {beginning}")
 
@@ -378,7 +378,7 @@ def _judge_set(call: ProgramCall, statement: list[SqlToken], beginning: str) -> 
         token.text.startswith("@@") for token in statement
     ):
         more = () if sets_only_sizes([one.text for one in statement]) else ("privilege",)
-        call.marks(("service-change", *more), f"SQL: {beginning}")
+        call.mark_all(("service-change", *more), f"SQL: {beginning}")
     elif call.program in PSQL_CLIENTS and not _sets_harmless(statement):
         call.dynamic(f"SQL: {beginning} sets what may decide which code the server runs")
     else:

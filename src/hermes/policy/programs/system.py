@@ -73,7 +73,8 @@ _ADDING_VERBS = word_set("add a append set up")
 
 
 def _may_cut_off(words: list[str]) -> bool:
-    """Whether addresses, routes or links are taken away, or the default route goes elsewhere."""
+    """Return whether addresses, routes or links are taken away, or the default route goes
+    elsewhere."""
     return "down" in words or "default" in words or not _ADDING_VERBS & set(words[1:2])
 
 
@@ -214,7 +215,7 @@ def service(call: ProgramCall, entry: ProgramEntry) -> str:
     """`service name verb`."""
     words = call.argv[1:]
     if words and words[0] not in ("--status-all",):
-        call.aim(service=words[0])
+        call.set_target(service=words[0])
         if "/" in words[0] or not is_fully_known(words[0]):
             call.dynamic("service runs whatever file the name leads to")
     verb = words[1] if len(words) > 1 else ""
@@ -268,7 +269,7 @@ def systemctl(call: ProgramCall, entry: ProgramEntry) -> str:
     apply_table(call, entry)
     found = parse_arguments(call.argv[1:], entry.grammar)
     if len(found.words) > 1:
-        call.aim(service=found.words[1])
+        call.set_target(service=found.words[1])
     if "service-change" in call.effects:
         units = found.words[1:]
         _check_guard_services(call, found.words[0] if found.words else "", units)
@@ -279,7 +280,7 @@ def systemctl(call: ProgramCall, entry: ProgramEntry) -> str:
     if found.words[:1] == ["show"]:
         _check_shown_properties(call, found)
     if host := found.value("-H", "--host"):
-        call.aim(host=host)
+        call.set_target(host=host)
     return ANY_WORD
 
 

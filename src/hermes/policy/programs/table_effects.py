@@ -112,7 +112,8 @@ _NAME_LIST_OPTION = re.compile(r"-[a-z]*c\Z|--[cf]")
 
 
 def _prints_other_text(call: ProgramCall) -> bool:
-    """Whether its output may hold text of others: names of files, command lines, its own words."""
+    """Return whether its output may hold text of others: names of files, command lines, its own
+    words."""
     words = call.argv[1:]
     if call.program in _TEXT_PRINTERS or ANY_WORDS in words:
         return True
@@ -135,7 +136,7 @@ _NUMBER_COLUMNS = word_set(
 
 
 def _prints_only_numbers(words: list[str]) -> bool:
-    """Whether the columns of `ps` are numbers or names of the system."""
+    """Return whether the columns of `ps` are numbers or names of the system."""
     found = parse_arguments(words, OptionGrammar(frozenset(_PS_VALUES)))
     columns = [each for value in found.values("-o", "--format") for each in value.split(",")]
     return bool(columns) and all(each.removesuffix("=") in _NUMBER_COLUMNS for each in columns)
@@ -174,7 +175,7 @@ def _apply_options(
             _apply_unlisted_option(call, option, value)
             continue
         if rule.does[0] == "only":
-            call.marks(rule.does[1:] if spared else (), f"{call.program} {option}")
+            call.mark_all(rule.does[1:] if spared else (), f"{call.program} {option}")
             instead = instead or spared
             continue
         if rehearsed and rule.does[0] in _EFFECTS_SKIPPED_IN_DRY_RUN:
@@ -334,15 +335,15 @@ _TABLE_WORD_HANDLERS: dict[str, Callable[[ProgramCall, str, str], None]] = {
     "writes": _value_is_written, "deletes": _value_is_deleted, "sql": _value_is_sql,
     "uses": _value_is_used, "recurses": _mark_recursive,
     "configures": _value_is_configuration, "nothing": _mark_nothing,
-    "network-host": lambda call, value, where: call.aim(host=value),
-    "namespace": lambda call, value, where: call.aim(namespace=value),
-    "context": lambda call, value, where: call.aim(context=value),
+    "network-host": lambda call, value, where: call.set_target(host=value),
+    "namespace": lambda call, value, where: call.set_target(namespace=value),
+    "context": lambda call, value, where: call.set_target(context=value),
 }  # fmt: skip
 
 
 def _apply_verb(call: ProgramCall, entry: ProgramEntry, words: list[str], *, bare: bool) -> None:
     if not words and bare and entry.spec.alone:
-        call.marks(tuple(entry.spec.alone.split()), f"{entry.name} without more words")
+        call.mark_all(tuple(entry.spec.alone.split()), f"{entry.name} without more words")
         return
     if not entry.spec.verbs:
         _mark_all(call, entry.does, entry.name)
@@ -424,7 +425,7 @@ _READING_ROLES = frozenset({"reads", "names", "text", "pattern"})
 
 
 def has_only_reading_words(entry: ProgramEntry) -> bool:
-    """Whether it reads, whatever its words are."""
+    """Return whether it reads, whatever its words are."""
     return (
         _reads_only(entry.does)
         and entry.spec.args in _READING_ROLES
@@ -439,7 +440,7 @@ def _is_harmful_rule(rule: OptionRule) -> bool:
 
 def _set_target(call: ProgramCall, kind: str, words: list[str]) -> None:
     if kind and words:
-        call.aim(**{kind: words[0]})
+        call.set_target(**{kind: words[0]})
 
 
 def _apply_stdin(call: ProgramCall, entry: ProgramEntry, words: list[str]) -> None:

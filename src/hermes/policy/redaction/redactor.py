@@ -363,7 +363,7 @@ def _issuer_name(found: re.Match[str]) -> str:
 
 
 def _hides_secret(word: str) -> bool:
-    """Whether a word is base64 of a text with a secret."""
+    """Return whether a word is base64 of a text with a secret."""
     if len(word) > MAX_ENCODED_LENGTH:
         return False
     inner = secret_heuristics.decode_base64_text(word)

@@ -99,7 +99,8 @@ _MAX_SETTING_CHARS = 200
 
 
 def is_setting(found: re.Match[str], *, quoted: bool) -> bool:
-    """Whether an assignment is a line of a configuration, where a plain word may be a password.
+    """Return whether an assignment is a line of a configuration, where a plain word may be a
+    password.
 
     In source code such a line names a type (`token: Token`), an argument (`token=token,`) or a
     variable (`token = token`).
@@ -121,8 +122,8 @@ def is_setting(found: re.Match[str], *, quoted: bool) -> bool:
 def is_assigned_secret(
     name: str, value: str, *, quoted: bool, shouting: bool = False, setting: bool = False
 ) -> bool:
-    """Whether a value after a secret name is a secret, and not a text about one; `setting`: in a
-    line of a configuration."""
+    """Return whether a value after a secret name is a secret, and not a text about one; `setting`:
+    in a line of a configuration."""
     if (
         len(value) < 4
         or _PLACEHOLDER.match(value)
@@ -148,7 +149,7 @@ def is_assigned_secret(
 
 
 def is_random_token(text: str, start: int, token: str) -> bool:
-    """Whether a token looks random, and the context does not explain why."""
+    """Return whether a token looks random, and the context does not explain why."""
     body = token.rstrip("=")
     if (
         not _mixes_character_kinds(body)
@@ -178,7 +179,7 @@ def _entropy(token: str) -> float:
 
 
 def _count_kind_changes(token: str) -> int:
-    """How often a lower-case letter, a capital, a digit or a sign follows another kind."""
+    """Return how often a lower-case letter, a capital, a digit or a sign follows another kind."""
     kinds = [
         "a" if c.islower() else "A" if c.isupper() else "0" if c.isdigit() else "-" for c in token
     ]

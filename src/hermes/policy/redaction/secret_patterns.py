@@ -35,7 +35,7 @@ class FoldedText:
 
     @classmethod
     def without(cls, text: str, pattern: re.Pattern[str]) -> Self | None:
-        """None when nothing matches."""
+        """Return None when nothing matches."""
         pieces, starts, shifts, done, size = [], [0], [0], 0, 0
         for match in pattern.finditer(text):
             pieces.append(text[done : match.start()])

@@ -142,7 +142,7 @@ def record_rates(
 
 
 def _enforcement_obstacle(effects: ActionEffects, profile: ConfinementProfile) -> str:
-    """Why the kernel cannot enforce the verdict here, although it has limits."""
+    """Return why the kernel cannot enforce the verdict here, although it has limits."""
     if effects.kernel is None or effects.where.isolated or not effects.command:
         return ""
     return "" if profile.unrestricted else find_obstacle(profile, effects.kernel)

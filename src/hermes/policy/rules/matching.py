@@ -122,7 +122,7 @@ def _covers_path(folder: str, path: str) -> bool:
 
 
 def _is_workspace_start_up(path: str, effects: ActionEffects) -> bool:
-    """Whether other programs run or load a file of the workspace without asking.
+    """Return whether other programs run or load a file of the workspace without asking.
 
     A session that starts at home, or in a folder of the system, does not mean that all below it
     belongs to the work.

@@ -111,7 +111,7 @@ class PolicyRule:
         return self.exclude is None or not self.exclude.matches(view, every=not every)
 
     def covers(self, view: StepView) -> bool:
-        """Whether it covers all effects of the step, and so replaces the default."""
+        """Return whether it covers all effects of the step, and so replaces the default."""
         if not self.match.matches(view, every=True):
             return False
         return self.exclude is None or not self.exclude.matches(view, every=False)

@@ -320,7 +320,7 @@ def _union_members(kind: Any) -> tuple[Any, ...]:
 
 
 def _fits_other_member(kind: Any, data: Any) -> bool:
-    """Whether a text or a list stands in place of a section that may be either."""
+    """Return whether a text or a list stands in place of a section that may be either."""
     members = _union_members(kind)
     as_list = isinstance(data, list) and any(get_origin(each) is tuple for each in members)
     return as_list or (isinstance(data, str) and str in members)

@@ -174,12 +174,14 @@ _MIN_QUOTED_WORDS = 4
 class TaintTracker:
     """Keeps what each run has read, and the text of people in it."""
 
-    def __init__(self, living: Container[str] = frozenset()) -> None:
+    def __init__(self, active_runs: Container[str] = frozenset()) -> None:
         """`living` are runs that are in use: what they have read is never forgotten."""
-        self._living = living
+        self._active_runs = active_runs
         self._runs: OrderedDict[str, RunReading] = OrderedDict()
 
-    def heard(self, run: str, text: str, *, trusted: bool, call: ToolCall | None = None) -> None:
+    def record_text(
+        self, run: str, text: str, *, trusted: bool, call: ToolCall | None = None
+    ) -> None:
         """Adds text of a person, or the result of a tool."""
         if trusted:
             self._reading_of(run).add_trusted(text)
@@ -207,7 +209,7 @@ class TaintTracker:
             return next(filter(None, (_copied_order(known, words) for words in text.variants)), "")
         return next(filter(None, (_tainted_words_in_step(known, step, text) for step in steps)), "")
 
-    def started(self, action: Action, effects: ActionEffects) -> None:
+    def record_start(self, action: Action, effects: ActionEffects) -> None:
         """Remembers files with untrusted words, because they may be run later."""
         changed = [path for step in effects.steps for path in step.changes]
         if not changed:
@@ -234,7 +236,7 @@ class TaintTracker:
         known = self._runs.setdefault(family, RunReading())
         self._runs.move_to_end(family)
         if len(self._runs) > _MAX_ENDED_RUNS:
-            ended = [run for run in self._runs if run != family and run not in self._living]
+            ended = [run for run in self._runs if run != family and run not in self._active_runs]
             for run in ended[:-_MAX_ENDED_RUNS]:
                 del self._runs[run]
         return known
@@ -340,7 +342,8 @@ def _are_adjacent(known: RunReading, first: str, second: str) -> bool:
 
 
 def _repeats_read_text(known: RunReading, words: list[str]) -> bool:
-    """Whether a file's text has three words in a row, or a word of an instruction, from a text."""
+    """Return whether a file's text has three words in a row, or a word of an instruction, from a
+    text."""
     if any(is_distinctive(word) and known.has(ORDERED_WORD, word) for word in words):
         return True
     row = 1

@@ -87,7 +87,7 @@ def invisible_text(text: str) -> str:
 
 
 def has_foreign_letters(line: str) -> bool:
-    """Whether it has letters of a language whose instructions are not recognized."""
+    """Return whether it has letters of a language whose instructions are not recognized."""
     return not line.isascii() and any(char.isalpha() and ord(char) > 127 for char in line)
 
 
@@ -158,7 +158,7 @@ def decode_hidden_texts(text: str, depth: int = _MAX_LAYERS) -> Iterator[str]:
 
 
 def is_spelled_in_escapes(text: str) -> bool:
-    """Whether letters are written as escapes, which is done only to hide them.
+    """Return whether letters are written as escapes, which is done only to hide them.
 
     Logs write only other bytes as escapes.
     """
@@ -182,7 +182,7 @@ def _reverse(word: str) -> str:
 
 
 def _is_readable(text: str) -> bool:
-    """Whether it is text, and not random bytes that can be decoded."""
+    """Return whether it is text, and not random bytes that can be decoded."""
     if len(text) < _MIN_HIDDEN_CHARS or not text.isascii():
         return False
     letters = sum(char.isalnum() or char in " /.-_\n" for char in text)

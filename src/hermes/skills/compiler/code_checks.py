@@ -88,7 +88,7 @@ def describe_module_reach(module: str) -> str:
 
 
 def is_powerful_module(name: str) -> bool:
-    """Whether it reaches more than a skill may, also as a private module (`_os`)."""
+    """Return whether it reaches more than a skill may, also as a private module (`_os`)."""
     plain = name.lstrip("_")
     return plain in ("os", "sys", "shutil", "nt", "posix") or bool(describe_module_reach(plain))
 

@@ -92,7 +92,7 @@ def read_draft_folder(folder: Path) -> PythonSkillDraft:
 
 
 def _is_generated_manual(file: Path, function: str) -> bool:
-    """Whether it is missing, or was generated from an older docstring."""
+    """Return whether it is missing, or was generated from an older docstring."""
     if not file.is_file():
         return True
     text = parse_skill_text(file.read_text("utf-8"), folder=file.parent.name)

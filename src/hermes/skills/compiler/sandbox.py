@@ -108,7 +108,7 @@ class SkillTool:
             risk=Risk.CHANGE,  # it may write below data/
         )
 
-    def fit(self, arguments: Mapping[str, Any]) -> dict[str, Any]:
+    def validate(self, arguments: Mapping[str, Any]) -> dict[str, Any]:
         draft = read_draft_folder(self._folder)
         kind = build_arguments_struct(parse_function(draft.code, draft.function))
         return convert_arguments(kind, self.registered.function, dict(arguments))
@@ -120,7 +120,7 @@ class SkillTool:
                 f"{self.registered.skill} was changed after it was compiled and is not run; "
                 f"compile it again with: hermes skills compile {folder}"
             )
-        converted = self.fit(arguments)
+        converted = self.validate(arguments)
         draft, token = read_draft_folder(folder), f"{secrets.token_hex(8)} "
         modules = [Path(each) for each in self.registered.modules]
         async with self._open_sandbox([self._root, *modules]) as environment:

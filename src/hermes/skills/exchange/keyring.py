@@ -233,7 +233,7 @@ class Keyring:
         return listed
 
     def open_facts(self, statement: SignedStatement, check: VerifySignature) -> TeamFacts | None:
-        """None when it is known already. Raises `ExchangeError` for an unknown publisher."""
+        """Return None when it is known already. Raises `ExchangeError` for an unknown publisher."""
         facts = open_statement(statement, "facts", TeamFacts, check)
         publisher = self.find(facts.publisher)
         self.check_key(statement.key)

@@ -72,7 +72,7 @@ class HubClient:
         return data
 
     async def fetch_site_index(self, address: str) -> SiteIndex | None:
-        """None when its index is a signed one of another Hermes. Raises `ExchangeError`."""
+        """Return None when its index is a signed one of another Hermes. Raises `ExchangeError`."""
         url = build_published_address(address, INDEX_FILE)
         answer = await self._get(url, MAX_INDEX_BYTES)
         data = _check_answer(url, answer)

@@ -45,7 +45,7 @@ class SkillSource(Value, kw_only=True, frozen=True):
         return f"{'https' if self.kind == 'site' else 'git'}:{host}" if host else "local"
 
     def install_words(self, name: str) -> str:
-        """What `hermes skills install` takes for a skill of it."""
+        """Return what `hermes skills install` takes for a skill of it."""
         if self.kind == "github":
             return str(self)
         ref = f"@{self.ref}" if self.ref else ""
@@ -61,7 +61,7 @@ class SkillSource(Value, kw_only=True, frozen=True):
 
 
 def parse_source(text: str, *, local: bool = True) -> SkillSource | None:
-    """None for anything else: a bundle, an address of signed skills, or the name of a skill.
+    """Return None for anything else: a bundle, an address of signed skills, or the name of a skill.
 
     `local`: a folder that exists is taken before a repository of that name.
     """

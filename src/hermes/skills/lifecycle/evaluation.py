@@ -201,7 +201,7 @@ def _find_harm(pairs: Sequence[ReplayPair]) -> list[str]:
 
 
 def _harm_subject(harm: str) -> str:
-    """What was damaged; the extent differs between replays."""
+    """Return what was damaged; the extent differs between replays."""
     return harm.partition(":")[0]
 
 

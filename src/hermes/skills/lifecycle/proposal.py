@@ -59,7 +59,7 @@ async def propose_change(
 
 
 def find_proposal_problem(proposal: SkillProposal, known: Mapping[str, Skill]) -> str:
-    """Why it cannot be tried; empty when it can."""
+    """Return why it cannot be tried; empty when it can."""
     skill = known.get(proposal.skill)
     if skill is None:
         return f"there is no skill {proposal.skill!r}; there are: {', '.join(sorted(known))}"

@@ -162,7 +162,7 @@ class PlaybookStopped(Exception):
 
 
 def incomplete_reason(result: TerminalResult) -> str:
-    """Why the command did not run to its end; empty when it did."""
+    """Return why the command did not run to its end; empty when it did."""
     if result.status == "denied":
         return f"not allowed: {result.output[:300]}"
     if result.status == "error":
@@ -177,7 +177,7 @@ def failure_outcome(result: TerminalResult, otherwise: PlaybookOutcome) -> Playb
 
 
 def unchecked_reason(stop: PlaybookStopped, output: str) -> str:
-    """Why the last probe, with this output, was not complete; empty when it was."""
+    """Return why the last probe, with this output, was not complete; empty when it was."""
     if reason := missing_program_reason(output):
         return reason
     if program := _COMMAND_NOT_FOUND.search(output):

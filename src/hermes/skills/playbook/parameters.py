@@ -66,7 +66,7 @@ def fill_template(
 
 
 def find_value_problem(value: str, kind: ParameterKind) -> str:
-    """Why the value does not fit its kind; empty when it does."""
+    """Return why the value does not fit its kind; empty when it does."""
     if len(value) > MAX_VALUE_CHARS:
         return f"is longer than {MAX_VALUE_CHARS} characters"
     if not re.fullmatch(VALUE_PATTERNS[kind], value):

@@ -91,7 +91,7 @@ def _path_words(path: str) -> list[str]:
 
 
 def is_remote_host(host_name: str) -> bool:
-    """Whether it names a host outside the local network."""
+    """Return whether it names a host outside the local network."""
     known = host_name.strip("?.$ ")
     return "." in known and not _LOCAL_HOST.match(known)
 
@@ -121,7 +121,7 @@ def compare_with_purpose(
 
 
 def _is_declared(action: SkillAction, purpose: DeclaredPurpose) -> bool:
-    """Whether the text names its source, or is about exactly this."""
+    """Return whether the text names its source, or is about exactly this."""
     if action.kind == "brings":
         return action.host != "?" and purpose.names_host(action.host, in_code=False)
     if action.kind == "trust" and _UNVERIFIED_TLS.search(action.detail):

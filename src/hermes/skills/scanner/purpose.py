@@ -36,12 +36,13 @@ class DeclaredPurpose(Value, kw_only=True, frozen=True):
     """SKILL.md and the other texts, including code."""
 
     def declares(self, action: str, *, prominently: bool = False) -> bool:
-        """Whether the text mentions the action; `prominently`: in name, description or headings."""
+        """Return whether the text mentions the action; `prominently`: in name, description or
+        headings."""
         text = self.summary if prominently else self.prose
         return _declares(text, action)
 
     def names_host(self, host: str, *, in_code: bool = True) -> bool:
-        """Whether the text names the host or its owner."""
+        """Return whether the text names the host or its owner."""
         host = host.casefold()
         if host in (self.all_text if in_code else self.prose) or _names_owner(self.prose, host):
             return True
@@ -50,7 +51,7 @@ class DeclaredPurpose(Value, kw_only=True, frozen=True):
         return any(label.startswith(word) and len(label) - len(word) <= 4 for word in words)
 
     def names_host_prominently(self, host: str) -> bool:
-        """Whether name, description or a heading names the owner of the host."""
+        """Return whether name, description or a heading names the owner of the host."""
         host = host.casefold()
         return host in self.summary or _names_owner(self.summary, host)
 

@@ -320,7 +320,7 @@ def downgrade_weak_signals(found: Iterable[ScanFinding]) -> Iterator[ScanFinding
 
 
 def _are_weak_kinds_near(findings: list[ScanFinding]) -> bool:
-    """Whether two kinds meet in one passage: far apart they are two common remarks."""
+    """Return whether two kinds meet in one passage: far apart they are two common remarks."""
     signals = [
         (each.file, each.line, _load_weak_signals().get(_weak_signal_cause(each), "plain"))
         for each in findings

@@ -209,7 +209,7 @@ async def _run_watched(environment: Environment, entry_point: SkillEntryPoint, p
 def _judge_log(
     file: str, log: str, canary: CanarySecret, purpose: DeclaredPurpose
 ) -> Iterator[tuple[str, bool]]:
-    """What it did, and whether that blocks it."""
+    """Return what it did, and whether that blocks it."""
     for line in list(dict.fromkeys(log.splitlines()))[:MAX_LOG_LINES]:
         what, _, text = line.partition("\t")
         if not text:

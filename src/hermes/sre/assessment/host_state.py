@@ -76,7 +76,7 @@ class HostState(Value, kw_only=True, frozen=True):
 
 
 def with_units(state: HostState, listing: UnitListing) -> HostState:
-    """With the units of other supervisors than systemd."""
+    """Add the units of supervisors other than systemd."""
     known = {each.name for each in state.units}
     more = tuple(
         UnitState(name=each.name, active=each.state, restarts=each.restarts, pid=each.pid)

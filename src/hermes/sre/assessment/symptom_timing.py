@@ -97,7 +97,7 @@ def highest_failure_share(samples: Iterable[tuple[int, int]]) -> float:
 
 
 def _firing_starts(alerts: Iterable[AlertRaised]) -> Iterable[float]:
-    """When each firing began; a monitor repeats an alert until it is resolved."""
+    """Return when each firing began; a monitor repeats an alert until it is resolved."""
     firing = False
     for alert in alerts:
         if not alert.resolved and not firing:
@@ -129,7 +129,8 @@ async def read_unit_run_times(
 
 
 def parse_run_spans(text: str) -> list[tuple[float | None, float | None]]:
-    """For each run of a unit: seconds from its start to the first error, and to its crash."""
+    """Return, for each run of a unit, the seconds from its start to the first error and to its
+    crash."""
     found: list[tuple[float | None, float | None]] = []
     started: datetime | None = None
     for line in text.splitlines():

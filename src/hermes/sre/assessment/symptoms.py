@@ -9,6 +9,7 @@ from typing import Literal
 
 from hermes.core.incident import AlertFacts
 from hermes.core.messages import Value
+from hermes.plumbing.units import format_duration
 from hermes.sre.assessment.host_state import HostObservation, LogSummary, MonitorConfig, UnitState
 
 _LIMIT_LINE = re.compile(
@@ -88,7 +89,7 @@ def _units_in(text: str, observation: HostObservation) -> list[str]:
 
 
 def is_monitor_alarm(log: LogSummary, observation: HostObservation) -> bool:
-    """Whether the log is of a monitor that reports a value beyond its limit."""
+    """Return whether the log is of a monitor that reports a value beyond its limit."""
     return any(_reports_limit(check, log) for check in observation.checks if check.unit == log.unit)
 
 
@@ -112,7 +113,7 @@ def numbers_in_line(line: str) -> list[str]:
 
 
 def may_be_all_clear(facts: AlertFacts, observation: HostObservation) -> bool:
-    """Whether a second observation may lead to an all-clear."""
+    """Return whether a second observation may lead to an all-clear."""
     if any(_matches_alert(check, facts) for check in observation.checks):
         return True
     log = observation.logs.get(alert_unit(facts, observation))
@@ -151,7 +152,7 @@ def _other_logs(observation: HostObservation, monitor: str) -> Iterator[LogSumma
 
 
 def _matches_alert(check: MonitorConfig, facts: AlertFacts) -> bool:
-    """Whether the alert mentions the limit of this monitor, or what it measures."""
+    """Return whether the alert mentions the limit of this monitor, or what it measures."""
     words = set(_WORD.findall(facts.combined_text.lower())) - _COMMON_WORDS
     own = set(_WORD.findall(" ".join(check.lines).lower())) - _COMMON_WORDS
     named_numbers = {float(each) for each in numbers_in_line(facts.combined_text)}
@@ -262,7 +263,7 @@ def find_recent_symptoms(facts: AlertFacts, observation: HostObservation) -> lis
 def find_returned_trouble(
     before: HostObservation, now: HostObservation, reason: Assessment
 ) -> list[str]:
-    """Why the problem is not over; empty when it is."""
+    """Return why the problem is not over; empty when it is."""
     found = []
     for name, log in now.logs.items():
         old = before.logs.get(name, LogSummary(unit=name))
@@ -298,7 +299,8 @@ def _unit_symptoms(observation: HostObservation, subject: str) -> Iterator[str]:
         elif unit.restarts and unit.up < (
             SINGLE_RESTART_SETTLED_S if unit.restarts == 1 else REPEATED_RESTARTS_SETTLED_S
         ):
-            yield f"{unit.name} was restarted {unit.restarts} times"
+            up = format_duration(unit.up)
+            yield f"{unit.name} was restarted {unit.restarts} times, and runs for {up}"
 
 
 def _is_given_up(unit: UnitState, subject: str) -> bool:

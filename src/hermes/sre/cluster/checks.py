@@ -93,7 +93,7 @@ def _is_labelled(fault: ClusterFault, details: IncidentDetails) -> bool:
 
 
 def _gap_text(answer: TerminalResult) -> str:
-    """Why a query was not answered, and what to do."""
+    """Return why a query was not answered, and what to do."""
     if answer.timed_out:
         return "the cluster gave no answer in time"
     lines = [line for line in answer.output.splitlines() if line.strip()]

@@ -152,14 +152,15 @@ class KubernetesEventSource:
             self._firing[alert.fingerprint] = alert
 
     def _is_over(self, group: WarningGroup) -> bool:
-        """Whether its alert was resolved after the last of these warnings, and it works."""
+        """Return whether its alert was resolved after the last of these warnings, and it works."""
         closed_at = self._closed_at.get(group.key)
         if closed_at is None or max(each.at for each in group.events) > closed_at:
             return False
         return group.workload is None or is_available(group.workload)
 
     def _may_continue(self, alert: AlertRaised) -> bool:
-        """Whether silence is no end: its workload is not available, or warnings were cut off."""
+        """Return whether silence is no end: its workload is not available, or warnings were cut
+        off."""
         labels = dict(alert.labels)
         if labels.get("alertname") != WARNINGS_ALERT:
             return False

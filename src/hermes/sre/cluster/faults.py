@@ -90,7 +90,7 @@ def find_faults(state: ClusterState, now: datetime) -> list[ClusterFault]:
 
 
 def healthy_parts(state: ClusterState) -> dict[str, str]:
-    """What can be excluded, in words, by the query that shows it."""
+    """Return what can be excluded, in words, by the query that shows it."""
     services = [each for each in state.services if each.selector]
     found = {}
     if services and all(each.ready for each in services):
@@ -111,7 +111,7 @@ def alert_namespace(details: IncidentDetails) -> str:
 
 
 def concerns_incident(fault: ClusterFault, details: IncidentDetails) -> bool:
-    """Whether an incident is about this fault, by the names in its labels or its text."""
+    """Return whether an incident is about this fault, by the names in its labels or its text."""
     namespace = alert_namespace(details)
     if namespace and fault.namespace not in ("", namespace):
         return False

@@ -54,7 +54,8 @@ class ClusterInspection:
         return f"kubectl {kubectl_options(self._settings)}".strip()
 
     def concerns(self, details: IncidentDetails) -> bool:
-        """Whether an alert is about the cluster: one of ours, or one that names a namespace."""
+        """Return whether an alert is about the cluster: one of ours, or one that names a
+        namespace."""
         namespace, known = alert_namespace(details), self._settings.namespaces
         if not namespace and details.labels.get("alertname") in OWN_ALERTS:
             return True

@@ -199,7 +199,7 @@ class _HostCollector:
         self.found = replace(found, listing=listing, answered={**found.answered, "units": seen})
 
     def _clock_difference(self) -> timedelta:
-        """How far the clock of the host is ahead; zero where it is about the same."""
+        """Return how far the clock of the host is ahead; zero where it is about the same."""
         now = self.found.first("now")[0]
         ahead_s = float(now) - datetime.now(UTC).timestamp() if now.isdigit() else 0.0
         if abs(ahead_s) < MAX_CLOCK_DIFFERENCE_S:
@@ -342,7 +342,7 @@ def _earlier_lines(earlier: Sequence[Incident]) -> Iterator[EscalationLine]:
 def _needs(
     found: HostRows, records: Sequence[JournalRecord], context: IncidentContext
 ) -> Iterator[EscalationLine]:
-    """What Hermes would need to do it itself."""
+    """Return what Hermes would need to do it itself."""
     refused = list_refused_actions(records)
     checks = [each for each in refused if each.rule in (UNATTENDED_RULE, READ_ONLY_RULE)]
     for each in [each for each in refused if each not in checks][:MAX_REFUSED]:

@@ -240,7 +240,7 @@ def _log_commands(
 def _changing_commands(
     found: HostRows, unit: HostUnit | None, supervisors: HostSupervisors
 ) -> Iterator[NextCommand]:
-    """None where a restart cannot help: what keeps it from running is still there."""
+    """Return None where a restart cannot help: what keeps it from running is still there."""
     stopped = [row for row in found.of("process") if row[2] == "T"]
     if stopped:
         pids = " ".join(row[0] for row in stopped[:6])

@@ -85,6 +85,7 @@ class NotificationComposer:
                 )
         for seq, event in state.joined_parts.items():
             yield _part_notification(state.incidents[event.incident], seq, event)
+        yield from map(partial(_acknowledgement, state), state.acknowledgements)
         for approval, (request, id) in state.pending_approvals.items():
             incident = state.incidents[id]
             render = partial(templates.render_approval, request, incident)
@@ -202,6 +203,15 @@ def _opening_notifications(
         yield _incident_notification(incident, "declared", f"graver:{number}", render)
 
 
+def _acknowledgement(state: NotificationState, notice: str) -> _DueNotification:
+    event = state.acknowledgements[notice]
+    incident = state.incidents[event.incident]
+    render = partial(templates.render_acknowledged, incident, event.by)
+    return _DueNotification(
+        notice, "update", render, incident=event.incident, severity=incident.severity
+    )
+
+
 def _part_notification(incident: Incident, seq: int, event: AlertsJoined) -> _DueNotification:
     """Sent as a declaration of its own, to every sink that accepts declarations."""
     gravest = min(part.severity for part in event.parts)
@@ -227,7 +237,7 @@ def _incident_notification(
 
 
 def _incident_buttons(kind: NotificationKind, id: str) -> tuple[tuple[Button, ...], ...]:
-    """What people can do about it with one press, where a channel has buttons."""
+    """Return what people can do about it with one press, where a channel has buttons."""
     labels: dict[NotificationKind, tuple[tuple[PressVerb, str], ...]] = {
         "declared": (
             ("ack", "👀 Acknowledge"),

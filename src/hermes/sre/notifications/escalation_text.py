@@ -29,6 +29,7 @@ FACT_LABELS = {
     "port": ("port", 3),
     "disk": ("disk", 5),
     "consumer": ("uses most", 4),
+    "database": ("database", 4),
     "metric": ("measured", 4),
     "cluster": ("cluster", 4),
     "change": ("changed", 2),
@@ -48,7 +49,10 @@ def escalation_lines(incident: Incident) -> list[str]:
     known = found.escalation if found is not None else ()
     host = alert_location(incident.details.labels).host
     head = [
-        ("failing for", f"{lasts}, since {since}" + (f", on {host}" if host else "")),
+        (
+            "outage" if incident.reopened_at else "failing for",
+            f"{lasts}, since {since}" + (f", on {host}" if host else "") + reopened_text(incident),
+        ),
         ("impact", incident.reason),
     ]
     symptoms = _symptoms(incident)
@@ -75,8 +79,14 @@ def escalation_lines(incident: Incident) -> list[str]:
     return [*first, *facts[: left - len(rest)], *commands, *rest, *last]
 
 
+def reopened_text(incident: Incident) -> str:
+    """Return what a duration leaves open: a reopened incident may have been fine in between."""
+    at = incident.reopened_at
+    return f"; reopened at {at:%H:%M:%S} UTC, it may have been fine before" if at else ""
+
+
 def _symptoms(incident: Incident) -> list[str] | None:
-    """What the assessment saw elsewhere; None where there is a diagnosis. Lines about the
+    """Return what the assessment saw elsewhere; None where there is a diagnosis. Lines about the
     service itself and log lines are among the facts."""
     found, service = incident.diagnosis, incident.details.service
     if found is None or found.confidence > SYMPTOM_CONFIDENCE or not found.escalation:
@@ -107,7 +117,7 @@ def _attempt_lines(incident: Incident) -> Iterator[tuple[str, str]]:
 
 
 def _gap_lines(incident: Incident) -> Iterator[tuple[str, str]]:
-    """Why it was escalated, what the checks say, and what the models excluded."""
+    """Return why it was escalated, what the checks say, and what the models excluded."""
     closed, found = incident.closed, incident.diagnosis
     yield "failing", ", ".join(sorted(incident.failing or ()))
     for text in found.ruled_out if found is not None else ():
@@ -127,7 +137,7 @@ def _gap_lines(incident: Incident) -> Iterator[tuple[str, str]]:
 
 
 def _why(gap: str) -> str:
-    """What follows the thing that was not checked: many gaps may have one reason."""
+    """Return what follows the thing that was not checked: many gaps may have one reason."""
     return (gap.partition(": ")[2] or gap)[:MAX_REASON_CHARS]
 
 

@@ -8,6 +8,7 @@ from hermes.core.events.approvals import ActionAnnounced, ApprovalRequested, App
 from hermes.core.events.incidents import (
     AlertsJoined,
     ChangeBegan,
+    IncidentAcknowledged,
     IncidentClosed,
     IncidentGraded,
     IncidentOpened,
@@ -52,6 +53,9 @@ NOTIFICATION_KINDS = (
 HomeDirectoryEvent = JournalInterrupted | JournalResumed | ReserveReleased | ReserveRestored
 TOLD_JOBS = ("briefing", "review")
 """Built-in jobs whose results are sent to people."""
+CONVERSATION_KINDS = ("reply", "question", "result")
+"""Notifications that others queue: talk in chats, and events for webhooks. They have limits of
+their own, and must not hold back what is told about incidents."""
 OWN_CALL_TEXTS = {
     "play-": "checking playbooks",
     "assess-": "assessing the host",
@@ -83,6 +87,8 @@ class NotificationState:
         """By approval: the request, and its incident."""
         self.joined_parts: dict[int, AlertsJoined] = {}
         """By event number: parts that joined an incident and must be notified."""
+        self.acknowledgements: dict[str, IncidentAcknowledged] = {}
+        """By notification id."""
         self.missed_rounds: dict[int, HealthMissed | ScheduleInterrupted] = {}
         self.builtin_results: dict[str, JobEnded] = {}
         """By notification id: briefings and reviews."""
@@ -115,6 +121,9 @@ class NotificationState:
                 self._note_approval(event, run)
             case ApprovalSettled():
                 self.pending_approvals.pop(event.approval, None)
+            case IncidentAcknowledged():
+                self._note_acknowledgement(recorded.seq, event)
+                self._apply_incident_event(recorded)
             case _:
                 self._apply_incident_event(recorded)
 
@@ -126,9 +135,14 @@ class NotificationState:
         if event.approval and run in self.incidents:
             self.pending_approvals[event.approval] = (event, run)
 
+    def _note_acknowledgement(self, seq: int, event: IncidentAcknowledged) -> None:
+        notice = f"{event.incident}:acknowledged:{seq}"
+        if event.incident in self.incidents and notice not in self.queued:
+            self.acknowledgements[notice] = event
+
     def mark_queued(self, notice: NotificationQueued) -> None:
         """It was queued, here or by another watch: not due any more."""
-        if notice.notice not in self.queued:
+        if notice.notice not in self.queued and notice.about not in CONVERSATION_KINDS:
             self.queued_at = [*self.queued_at[-99:], notice.at]
         self.queued |= {notice.notice, *notice.covers}
         self.joined_parts = {
@@ -136,7 +150,8 @@ class NotificationState:
             for seq, each in self.joined_parts.items()
             if part_notice_id(seq, each) not in self.queued
         }
-        if notice.about == "update" and notice.incident:
+        self.acknowledgements.pop(notice.notice, None)
+        if notice.about == "update" and notice.notice.startswith(f"{notice.incident}:update:"):
             self.first_updates.setdefault(notice.incident, notice.notice)
         self._settle_incident(notice)
 
@@ -152,6 +167,9 @@ class NotificationState:
         self.home_events = {id: each for id, each in self.home_events.items() if each.at >= before}
         self.missed_rounds = {
             seq: each for seq, each in self.missed_rounds.items() if each.at >= before
+        }
+        self.acknowledgements = {
+            id: each for id, each in self.acknowledgements.items() if each.at >= before
         }
         self.builtin_results = {
             id: each for id, each in self.builtin_results.items() if each.at >= before
@@ -225,7 +243,7 @@ class NotificationState:
 
 
 def activity_text(event: ToolRequested, playing: str) -> str:
-    """What a call is for, in words; scripts of Hermes are too long to be shown."""
+    """Return what a call is for, in words; scripts of Hermes are too long to be shown."""
     if playing and event.call.id.startswith("play-"):
         return f"the playbook {playing}"
     for prefix, words in OWN_CALL_TEXTS.items():

@@ -281,12 +281,12 @@ def _unit_probes(scan: HostScan) -> Iterator[Probe]:
             what=unit.name,
             service=unit.service,
             status="ended-well" if unit.is_oneshot else "",
-            labels=state_label(unit.well),
+            labels=state_label(unit.is_healthy),
         )
 
 
 def _is_expected(unit: ServiceUnit) -> bool:
-    """Whether a unit is enabled, runs, or has failed."""
+    """Return whether a unit is enabled, runs, or has failed."""
     if unit.is_oneshot and unit.active == "inactive" and unit.result in ("success", ""):
         return False
     return unit.active in ("failed", "activating", "active") or unit.is_enabled
@@ -406,13 +406,19 @@ def _cron_probes(scan: HostScan) -> Iterator[Probe]:
 def _log_probes(scan: HostScan) -> Iterator[Probe]:
     services = _names_of_services(scan)
     for path, _, at in scan.logs:
+        name, service = path.removeprefix("/var/log/"), _service_of_log(path, services)
+        if "access" in path.rpartition("/")[2] and (service or scan.at - at <= _MAX_LOG_AGE_S):
+            # A page may fail its users while all requests of probes are answered well.
+            yield Probe(
+                name=probe_name("answers", name), kind="answers", what=path, service=service
+            )
         if scan.at - at > _MAX_LOG_AGE_S:
             continue
         yield Probe(
-            name=probe_name("log", path.removeprefix("/var/log/")),
+            name=probe_name("log", name),
             kind="log",
             what=path,
-            service=_service_of_log(path, services),
+            service=service,
             interval=LOG_INTERVAL_S,
             limit=LOG_LINES_A_MINUTE,
             baseline=True,
@@ -452,7 +458,7 @@ def _journal_probes(scan: HostScan) -> Iterator[Probe]:
 
 
 def _lacking_parts(scan: HostScan) -> str:
-    """What the host lacks, and what is used instead, in one line."""
+    """Return what the host lacks, and what is used instead, in one line."""
     parts = []
     if "systemctl" not in scan.programs:
         managers = Counter(

@@ -37,6 +37,8 @@ MAX_VALUES = 120
 _MIN_RESTARTS, _RESTART_LOOKBACK = 3, 20
 _MAD_FACTOR = 1.4826
 """Converts the median absolute deviation to a standard deviation."""
+MIN_UNUSUAL = {"processes": 100.0}
+"""How much more than usual is a failure at least, by kind."""
 MAX_HEADLINE_CHARS = 120
 INTENDED_QUESTION = "is this intended?"
 ENTER_MARGIN = {"load": 0.1, "zombies": 0.1}
@@ -102,7 +104,7 @@ def forecast_disk(samples: DiskSamples) -> DiskForecast | None:
 
 
 def _shrinks_throughout(samples: DiskSamples) -> bool:
-    """Whether the space shrinks in each third of the time."""
+    """Return whether the space shrinks in each third of the time."""
     third = len(samples) // 3
     edges = (samples[0], samples[third], samples[2 * third], samples[-1])
     return all(before[1] > after[1] for before, after in pairwise(edges))
@@ -147,7 +149,7 @@ def save_history(home: Path, history: dict[str, ProbeHistory]) -> None:
 
 @contextmanager
 def lock_watch(home: Path) -> Iterator[bool]:
-    """True when no other watch uses this home. The lock ends with the process.
+    """Return True when no other watch uses this home. The lock ends with the process.
 
     Also true when the home cannot be written: two watches are better than none.
     """
@@ -191,7 +193,7 @@ def judge_probe(
     if state == "fine" and value is not None and result.code == 0:
         why = _unusual_reason(probe, value, history, settings)
         if why:
-            state, detail = "failing", f"{detail}; {why}"
+            state, detail = "failing", f"{detail}, {why}"  # the title has both
     return ProbeVerdict(
         probe=probe.name,
         state=state,
@@ -209,7 +211,7 @@ SILENCE_KINDS = ("log", "answers")
 
 
 def is_about_service(probe: Probe, service: str) -> bool:
-    """Whether a log belongs to a service: by its label, or by its path."""
+    """Return whether a log belongs to a service: by its label, or by its path."""
     return bool(service) and (
         probe.service == service or (not probe.service and service in probe.what)
     )
@@ -281,7 +283,7 @@ def _state_by_exit_code(probe: Probe, result: ProbeResult) -> tuple[ProbeState, 
 def _unusual_reason(
     probe: Probe, value: float, values: Sequence[float], settings: ProbeSettings
 ) -> str:
-    """Why a value within its limit is a failure; empty when it is not."""
+    """Return why a value within its limit is a failure; empty when it is not."""
     if probe.kind == "unit":
         grown = value - min(values[-_RESTART_LOOKBACK:], default=value)
         return f"restarted {grown:g} times within a few runs" if grown >= _MIN_RESTARTS else ""
@@ -291,7 +293,8 @@ def _unusual_reason(
     spread = _MAD_FACTOR * median(abs(each - usual) for each in values)
     # A constant value has no spread: allow a tenth of it, or one.
     most = usual + settings.spread * max(spread, abs(usual) / 10, 1.0)
-    return f"usual is {usual:g}, at most {most:g}" if value > most else ""
+    most = max(most, usual + MIN_UNUSUAL.get(probe.kind, 0.0))
+    return f"while usual is {usual:g}, at most {most:g}" if value > most else ""
 
 
 def learn_value(values: Sequence[float], verdict: ProbeVerdict, probe: Probe) -> tuple[float, ...]:

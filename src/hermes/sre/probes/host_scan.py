@@ -141,7 +141,8 @@ def reason_to_stay(
     criteria: ServiceCriteria,
     folder: str = "",
 ) -> str:
-    """Why the process is meant to stay; empty when nothing shows it. `folder`: where it works."""
+    """Return why the process is meant to stay; empty when nothing shows it. `folder`: where it
+    works."""
     if process.supervisor:
         return f"supervised by {process.supervisor}"
     if process.pid == 1:
@@ -165,7 +166,8 @@ def is_below(path: str, folders: Sequence[str]) -> bool:
 def is_temporary(
     process: HostProcess, port: int, criteria: ServiceCriteria, folder: str = ""
 ) -> bool:
-    """Whether it looks like the work of a person or of another program, and not like a service."""
+    """Return whether it looks like the work of a person or of another program, and not like a
+    service."""
     own_program = process.executable.rpartition("/")[2]
     others = [name for name, _ in process.ancestors if name != own_program]
     is_job = len(others) > 1 and process.session != process.pid
@@ -200,7 +202,7 @@ class ServiceUnit(Value, kw_only=True, frozen=True):
         return self.enabled in ("enabled", "enabled-runtime", "generated", "linked")
 
     @property
-    def well(self) -> bool:
+    def is_healthy(self) -> bool:
         if self.is_oneshot:
             return self.active != "failed" and self.result in ("success", "")
         return self.active in ("active", "reloading")

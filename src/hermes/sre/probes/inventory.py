@@ -96,15 +96,18 @@ class ServiceInventory(Value, kw_only=True, frozen=True):
 
     @property
     def expected(self) -> tuple[KnownService, ...]:
-        return tuple(each for each in self.services.values() if each.why)
+        """Without Hermes itself: who would miss it runs, perhaps without its web server."""
+        return tuple(
+            each for each in self.services.values() if each.why and each.name != OWN_SERVICE
+        )
 
     @property
     def daemons(self) -> tuple[PlainDaemon, ...]:
-        """The expected services without a supervisor, without Hermes itself and new ones."""
+        """The expected services without a supervisor, without new ones."""
         return tuple(
             each.daemon
             for each in self.expected
-            if each.daemon is not None and each.name != OWN_SERVICE and not self._is_new(each)
+            if each.daemon is not None and not self._is_new(each)
         )
 
     def _is_new(self, service: KnownService) -> bool:
@@ -204,7 +207,7 @@ def _remembered_probes(
 
 
 def _is_lasting(probe: Probe) -> bool:
-    """Whether the probe stays valid: single pages may be removed."""
+    """Return whether the probe stays valid: single pages may be removed."""
     if probe.kind != "http":
         return True
     path = probe.what.partition("//")[2].partition("/")[2]
@@ -292,7 +295,7 @@ def find_running_services(scan: HostScan, criteria: ServiceCriteria) -> Iterator
     for each in scan.listeners:
         if each.service:
             found.setdefault(each.service, []).append(each)
-    units = {unit.service: unit for unit in scan.units if unit.is_enabled and unit.well}
+    units = {unit.service: unit for unit in scan.units if unit.is_enabled and unit.is_healthy}
     for name, listeners in found.items():
         reasons = [_reason_of_listener(listener, scan, criteria) for listener in listeners]
         without = {each.port for each, why in zip(listeners, reasons, strict=True) if not why} - {
@@ -339,7 +342,8 @@ def _plain_daemon(name: str, main: HostProcess | None, scan: HostScan) -> PlainD
 
 
 def _is_worker(process: HostProcess, scan: HostScan) -> bool:
-    """Whether it shares the port of its parent, which started it, such as a worker of nginx."""
+    """Return whether it shares the port of its parent, which started it, such as a worker of
+    nginx."""
     parent = scan.started.get(process.parent)
     own = scan.started[process.pid]
     return parent is not None and bool(own.title and parent.title)
@@ -433,7 +437,8 @@ def _process_probe(name: str, test: str, words: str, runs: bool) -> Probe:
 
 
 def _reason_of_listener(listener: Listener, scan: HostScan, criteria: ServiceCriteria) -> str:
-    """Why the service is meant to stay. A process that is not visible belongs to another user."""
+    """Return why the service is meant to stay. A process that is not visible belongs to another
+    user."""
     if listener.unit:
         return "a unit of the service manager"
     process, port = listener.process, listener.port

@@ -50,7 +50,7 @@ _PROC = Path("/proc")
 
 
 def can_run_natively(environment: Environment, probe: Probe, before: str | None) -> bool:
-    """Whether this probe needs no shell here. `before` is None for a single run."""
+    """Return whether this probe needs no shell here. `before` is None for a single run."""
     if environment.name != LOCAL_ENVIRONMENT:
         return False
     if probe.kind == "log":
@@ -144,7 +144,7 @@ def _limited_time(seconds: float, wait_clock: Callable[[], float]) -> Iterator[N
 
 
 def processor_wait_s() -> float:
-    """How long this process was ready to run and did not, since it started."""
+    """Return how long this process was ready to run and did not, since it started."""
     try:
         return int((_PROC / "self/schedstat").read_text().split()[1]) / 1e9
     except (OSError, IndexError, ValueError):  # a kernel that does not count it
@@ -152,7 +152,8 @@ def processor_wait_s() -> float:
 
 
 def host_pressure_s() -> float:
-    """How long any process of this host was ready to run and did not, since the host started."""
+    """Return how long any process of this host was ready to run and did not, since the host
+    started."""
     try:
         some = (_PROC / "pressure/cpu").read_text().splitlines()[0]
         return int(some.rpartition("total=")[2]) / 1e6
@@ -161,7 +162,7 @@ def host_pressure_s() -> float:
 
 
 def overload_factor() -> float:
-    """How many times longer than usual a local program may take on this host now."""
+    """Return how many times longer than usual a local program may take on this host now."""
     try:
         some = (_PROC / "pressure/cpu").read_text().splitlines()[0]
         waiting = float(some.split("avg10=")[1].split()[0]) / 100

@@ -31,13 +31,14 @@ _SHAPE_ERROR = "expected `probes:` and a list under it"
 
 
 def load_probes(path: Path, home: Path | None = None) -> tuple[Probe, ...] | None:
-    """None when there is no such file. Raises `SettingsError`. Plug-ins of `home` are known."""
+    """Return None when there is no such file. Raises `SettingsError`. Plug-ins of `home` are
+    known."""
     text = _read_file(path)
     return None if text is None else parse_probes(text, str(path), home)
 
 
 def probe_file_warnings(path: Path, home: Path | None = None) -> list[str]:
-    """What is wrong in a file that can be used all the same. Raises `SettingsError`."""
+    """Return what is wrong in a file that can be used all the same. Raises `SettingsError`."""
     text = _read_file(path)
     return [] if text is None else list(map(str, _parse_text(text, str(path), home)[1]))
 
@@ -206,7 +207,7 @@ def render_probe_file(found: DiscoveryResult) -> str:
 
 
 def is_unedited(text: str) -> bool:
-    """Whether the file is as Hermes wrote it."""
+    """Return whether the file is as Hermes wrote it."""
     first, _, body = text.partition("\n")
     return first == f"{_CHECKSUM_PREFIX}{_checksum(body)}"
 

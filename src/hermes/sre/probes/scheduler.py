@@ -281,7 +281,7 @@ class ProbeScheduler:
     async def _run_probes(
         self, due: Sequence[_ScheduledProbe], max_timeout_s: float
     ) -> dict[str, ProbeResult] | None:
-        """None when the environment failed, which says nothing about any probe."""
+        """Return None when the environment failed, which says nothing about any probe."""
         probes = [scheduled.probe for scheduled in due]
         before = {each.name: self._history.get(each.name, ProbeHistory()).keep for each in probes}
         refused: list[KernelRefusal] = []

@@ -42,12 +42,12 @@ def started_text(event: ExperimentsStarted) -> str:
 
 
 def experiment_phase(event: ExperimentRan) -> str:
-    """What the experiment is for, in one or two words."""
+    """Return what the experiment is for, in one or two words."""
     return _PURPOSES.get(event.purpose, event.purpose)
 
 
 def experiment_subject(event: ExperimentRan) -> str:
-    """What was done to the copy."""
+    """Return what was done to the copy."""
     count = event.reverted_count or len(event.reverted)
     return {
         "reproduce": "an unchanged copy of the host",
@@ -96,7 +96,7 @@ def proved_on_copies(records: Sequence[JournalRecord]) -> str:
 
 
 def describe_test(event: FixTested) -> str:
-    """How a fix did on a copy, for people who decide about it."""
+    """Return how a fix did on a copy, for people who decide about it."""
     checks = _names(event.checks)
     detail = f": {visible_line(event.detail, MAX_DETAIL_CHARS)}" if event.detail else ""
     if event.outcome == "recovered":

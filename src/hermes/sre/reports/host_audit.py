@@ -193,7 +193,7 @@ def _forecast(disk: DiskUse, points: Sequence[tuple[datetime, int]]) -> DiskFull
 
 
 def find_risks(audits: Sequence[HostAudit], now: datetime) -> list[tuple[str, str]]:
-    """What needs attention soon, as pairs of subject and words; empty when nothing does."""
+    """Return what needs attention soon, as pairs of subject and words; empty when nothing does."""
     if not audits:
         return []
     last = audits[-1]

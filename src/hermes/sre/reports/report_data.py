@@ -187,7 +187,7 @@ def gather_report_data(
 
 
 def resolver_name(data: ReportData) -> str:
-    """Who resolved it, by name where it is known."""
+    """Return who resolved it, by name where it is known."""
     answer = resolver_of(data.incident)
     if answer.by == "nobody" and data.incident.status == "open":
         return "nobody yet"

@@ -154,7 +154,7 @@ def _render_ruled_out(data: ReportData, max_items: int) -> str:
 
 
 def render_escalation(data: ReportData, max_items: int) -> str:
-    """What was observed for the people who take over, and what they may try."""
+    """Return what was observed for the people who take over, and what they may try."""
     known = data.incident.diagnosis.escalation if data.incident.diagnosis is not None else ()
     lines = []
     for each in known:
@@ -169,7 +169,7 @@ def render_escalation(data: ReportData, max_items: int) -> str:
 
 
 def render_gaps(data: ReportData, max_items: int) -> str:
-    """What could not be checked, what is not known, and interruptions."""
+    """Return what could not be checked, what is not known, and interruptions."""
     diagnosis = data.incident.diagnosis
     found = [
         _playbooks_line(each.skills, f"playbooks could not be checked completely: {each.why}")

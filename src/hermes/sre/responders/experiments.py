@@ -72,12 +72,13 @@ class ExperimentResponder:
         return self._result.summary if self._result is not None else ""
 
     async def wait_for_turn(self) -> bool:
-        """Whether it had to wait for the experiments of another incident, before its own."""
+        """Return whether it had to wait for the experiments of another incident, before its own."""
         incident = self._work.details.incident
         return await self._due() and await self._work.context.claims.take_turn(incident)
 
     async def _due(self) -> bool:
-        """Not where they have run, or a cause was reverted before a crash."""
+        """Return whether experiments are due: not where they have run, or a cause was reverted
+        before a crash."""
         finder = self._work.context.cause_finder
         if self._result is not None or finder is None or not finder.available:
             return False
@@ -85,8 +86,8 @@ class ExperimentResponder:
         return not any(change.by == EXPERIMENT for change in changes)
 
     async def find_cause(self, number: int, baseline: Baseline, enter: EnterPhase) -> bool:
-        """Whether a proved cause can be reverted. The experiments run once, and once more where
-        another incident has reverted the cause meanwhile."""
+        """Return whether a proved cause can be reverted. The experiments run once, and once more
+        where another incident has reverted the cause meanwhile."""
         if not await self._due():
             return self._to_revert is not None
         await enter("investigate", number, "experiments on a copy")
@@ -106,8 +107,8 @@ class ExperimentResponder:
         return True
 
     async def observe(self, number: int, baseline: Baseline, enter: EnterPhase) -> Baseline:
-        """Where no check observes the fault: with checks that tell a copy with all changes from one
-        without them, as far as they fail on the host."""
+        """Add checks that tell a copy with all changes from one without them, if they fail on the
+        host; for a fault that no check observes."""
         finder = self._work.context.cause_finder
         if baseline.evidence or self._observed or finder is None or not finder.available:
             return baseline
@@ -117,9 +118,10 @@ class ExperimentResponder:
         return await add_checks(self._work, baseline, probes)
 
     async def find_unobserved_fault(self, number: int, baseline: Baseline) -> str:
-        """Why the end of the failing checks is not the end of the problem: the alert names other
-        services, and one of them fails, or no check has observed what it is named for. Empty where
-        all are fine. One that may be named without a fault is fine when its own checks pass."""
+        """Return why the end of the failing checks is not the end of the problem: the alert names
+        other services, and one of them fails, or no check has observed what it is named for. Empty
+        where all are fine. One that may be named without a fault is fine when its own checks
+        pass."""
         finder, failing = self._work.context.cause_finder, failing_services(baseline)
         if finder is None or not finder.available or not failing:
             return ""
@@ -168,7 +170,7 @@ class ExperimentResponder:
         prepare: PrepareChange,
         enter: EnterPhase,
     ) -> RevertAttempt | None:
-        """None when nothing was changed: it was refused, or another incident did it."""
+        """Return None when nothing was changed: it was refused, or another incident did it."""
         cause, self._to_revert = self._to_revert, None
         assert cause is not None
         self.outdated = False
@@ -184,7 +186,8 @@ class ExperimentResponder:
             self.end_turn()
 
     def end_turn(self) -> None:
-        """What others find from now on is the host after the revert."""
+        """Let other incidents experiment: what they find from now on is the host after the
+        revert."""
         self._work.context.claims.end_turn(self._work.details.incident)
 
     async def _waited_for_others(self, causes: Sequence[str]) -> bool:
@@ -311,7 +314,7 @@ class ExperimentResponder:
 async def find_failing_case(
     work: IncidentWork, baseline: Baseline, number: int
 ) -> FailingCase | None:
-    """None when no check that observes the fault fails now."""
+    """Return None when no check that observes the fault fails now."""
     looks = MAX_LOOKS if baseline.evidence else 0
     for _ in range(looks):  # a symptom may be intermittent
         results = await baseline.independent_checks()
@@ -376,7 +379,7 @@ class FixTests:
         return tests
 
     async def add_tool(self, number: int, baseline: Baseline, executor: Executor) -> Executor:
-        """With the tool by which a model tests commands against the checks of the incident."""
+        """Add the tool by which a model tests commands against the checks of the incident."""
         tester = self._work.context.fix_tester
         if not self.possible or tester is None:
             return executor

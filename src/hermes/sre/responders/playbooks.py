@@ -166,7 +166,7 @@ class SignatureScan:
             await self._changed.wait()
 
     def further_matches(self) -> list[SignatureMatch]:
-        """Those that are known by now and were not returned yet."""
+        """Return the matches that are known by now and were not returned yet."""
         known = [self._results[each] for each in sorted(self._results) if each >= self._next]
         return [each for each in known if each is not None]
 
@@ -241,7 +241,7 @@ def _same_test(test: FixTested | None, action: Action) -> FixTested | None:
 
 
 def found_facts(found: Mapping[str, str]) -> str:
-    """What the probes of a playbook found, for people: its summary fits every host."""
+    """Return what the probes of a playbook found, for people: its summary fits every host."""
     facts = {name: found[name] for name in FACT_KEYS if name in found}
     listed = ", ".join(f"{n} {text}" for n, text in facts.items() if len(text) <= MAX_FACT_CHARS)
     return f" (found here: {listed})" if listed else ""
@@ -335,7 +335,7 @@ class PlaybookResponder:
         return await self._scan_and_run(number, prepare)
 
     async def others_still_fail(self, attempt: PlaybookAttempt) -> bool:
-        """Whether other components of the alert still fail after this fix."""
+        """Return whether other components of the alert still fail after this fix."""
         if self._work.cluster is not None:  # the checks of the incident cover all its objects
             return False
         self._fixed_units += [attempt.unit] if attempt.unit else []
@@ -381,7 +381,7 @@ class PlaybookResponder:
             self._declined = frozenset()
 
     async def _tested(self, matched: SignatureMatch, scan: SignatureScan) -> FixTested | None:
-        """How it did on a copy. Others that match are tested at the same time."""
+        """Return how it did on a copy. Others that match are tested at the same time."""
         name = matched.candidate.skill.name
         if self._work.cluster is not None or not matched.candidate.playbook.testable:
             return None  # on a copy of this host it would change the cluster, or nothing
@@ -446,7 +446,7 @@ class PlaybookResponder:
     async def _run_matched(
         self, matched: SignatureMatch, scan: SignatureScan, changes: ChangeRecorder
     ) -> PlaybookAttempt | None:
-        """None when it did nothing, so that the next one is tried."""
+        """Return None when it did nothing, so that the next one is tried."""
         current = await scan.scan_again(matched) if matched.expired else matched
         if current is None:
             return None

@@ -39,7 +39,7 @@ class AlertCorrelation:
             for incident in self._accepting(self._by_key.get(key, ()), now):
                 why = self._state.topology.related(series.location, incident.locations[key])
                 close = key.startswith("service\n") or self._state.settings.group.by_host
-                if why and incident.absorbs(series, close):
+                if why and incident.accepts(series, close):
                     return incident, f"{why}, within {self._state.settings.group.window:g} s"
         return self._same_alarm(series, now)
 
@@ -56,7 +56,7 @@ class AlertCorrelation:
             effect = alert_impact(series.alert).effect if series.alert is not None else "warning"
             grave = SEVERITY_LEVELS.index(SEVERITY_BY_EFFECT[effect])
             service = series.location.service
-            order = 1 if service else 2 if series.warns else 0
+            order = 1 if service else 2 if series.is_warning else 0
             return order, needs[service], grave, series.number
 
         return sorted(waiting, key=rank)
@@ -69,7 +69,8 @@ class AlertCorrelation:
                 yield f"service\n{name}"
 
     def _same_problem(self, series: AlertSeries) -> IncidentState | None:
-        """What people have in hand covers its service for as long as that fails."""
+        """Return the escalated incident about the same problem of its service, while that still
+        fails."""
         service = series.location.service
         for id in self._by_key.get(f"service\n{service}", ()) if service else ():
             incident = self._state.incidents.get(id)
@@ -82,14 +83,15 @@ class AlertCorrelation:
         return None
 
     def _same_alarm(self, series: AlertSeries, now: datetime) -> tuple[IncidentState, str] | None:
-        """One alarm on many hosts is one incident; of many services only in a storm."""
+        """Return an incident with the same alarm, and why: one alarm on many hosts is one incident;
+        of many services only in a storm."""
         span = timedelta(seconds=self._state.settings.group.window)
         same_alarm = list(self._accepting(self._by_alarm.get(series.alarm, ()), now))
         for incident in same_alarm:
             if (
                 not series.location.service
                 and not incident.service
-                and incident.absorbs(series, False)
+                and incident.accepts(series, False)
             ):
                 return (
                     incident,

@@ -131,7 +131,8 @@ class IncidentState:
         return max((event.at for event in ends if event is not None), default=None)
 
     def accepts_new(self, now: datetime, settings: GroupSettings) -> bool:
-        """Whether further alerts may join, also after an escalation: a storm may continue."""
+        """Return whether further alerts may join, also after an escalation: a storm may
+        continue."""
         return (
             self.in_progress
             and now - self.last_alert_at <= timedelta(seconds=settings.window)
@@ -144,8 +145,8 @@ class IncidentState:
         escalated = self.recorded.status == "escalated"
         return escalated or self.recorded.acknowledged or bool(self.question)
 
-    def absorbs(self, series: AlertSeries, by_service: bool) -> bool:
-        """Whether a related alert may join it in its current phase.
+    def accepts(self, series: AlertSeries, by_service: bool) -> bool:
+        """Return whether a related alert may join it in its current phase.
 
         `by_service`: it is related by its service or a dependency, not only by its host.
         """
@@ -153,7 +154,7 @@ class IncidentState:
             return True  # two commanders must not work on one service
         if self.accepts_own_problem_only:
             return self.same_problem(series)
-        if self.warns_of_host and not series.warns:
+        if self.warns_of_host and not series.is_warning:
             return False
         begun, apart = self.recorded.phase is not None, bool(self.service) or self._opened_by_log
         if begun and apart and series.location.service and not by_service:
@@ -169,17 +170,17 @@ class IncidentState:
 
     def is_side_warning(self, series: AlertSeries) -> bool:
         """A warning about the host, such as its load, that joined a problem of something else."""
-        return not series.location.service and not self.same_problem(series) and series.warns
+        return not series.location.service and not self.same_problem(series) and series.is_warning
 
     def was_worked_on(self, series: AlertSeries) -> bool:
-        """Its check was among those that failed when the work began."""
+        """Return whether its check was among those that failed when the work began."""
         return series.check in (self.recorded.failing or ()) and series.alert is not None
 
     def new_failure(
         self, series: AlertSeries, members: Iterable[AlertSeries], calm: timedelta
     ) -> str:
-        """Why an alert is about something that began after the escalation, so that nobody has
-        worked on it; empty when it is not. What a person has acknowledged is left to them."""
+        """Return why an alert is about something that began after the escalation, so that nobody
+        has worked on it; empty when it is not. What a person has acknowledged is left to them."""
         known, service = self.recorded, series.location.service
         closed = known.closed if known.status == "escalated" else None
         if closed is None or known.acknowledged or self.question or not service:
@@ -187,7 +188,7 @@ class IncidentState:
         if series.flapping or len(self._reopened_at) >= MAX_REOPENINGS:
             return ""
         others = (each for each in members if each is not series and each.firing)
-        if any(each.silent and each.location.service == service for each in others):
+        if any(each.is_unresponsive and each.location.service == service for each in others):
             return ""  # without an answer everything else of it fails as well
         if series.silent_at is not None and series.silent_at > closed.at:
             return "it gives no answer since it was escalated"
@@ -197,7 +198,8 @@ class IncidentState:
         return ""
 
     def new_part(self, series: AlertSeries) -> JoinedPart | None:
-        """What this alert adds to what notifications have named; None when it adds nothing."""
+        """Return what this alert adds to what notifications have named; None when it adds
+        nothing."""
         known = self._name(series) in self.named_parts and not self._stopped_answering(series)
         if len(self.named_parts) >= MAX_PARTS or known:
             return None
@@ -219,8 +221,8 @@ class IncidentState:
         return f"{service}\n{series.problem}" if apart else service
 
     def _stopped_answering(self, series: AlertSeries) -> bool:
-        """Its service was notified for wrong answers, and now gives no answer."""
-        return series.silent and _silence_of(series) not in self.named_parts
+        """Return whether the service, which was reported for wrong answers, now gives no answer."""
+        return series.is_unresponsive and _silence_of(series) not in self.named_parts
 
     def add_location(self, location: AlertLocation) -> None:
         for key in location_keys(location):
@@ -246,7 +248,7 @@ class IncidentState:
                 self.named_parts.update(
                     (self._name(series), service, f"{service}\n{series.problem}")
                 )
-                self.named_parts.update([_silence_of(series)] if series.silent else [])
+                self.named_parts.update([_silence_of(series)] if series.is_unresponsive else [])
         if series.firing:
             self.quiet_since = None
 
@@ -276,7 +278,8 @@ class IncidentState:
         return [graded]
 
     def _outage_title(self) -> str:
-        """For an incident that a log opened, which only shows what a service suffers from."""
+        """Return a title for an incident that a log opened: a log only shows what a service suffers
+        from."""
         outage = self._outage if self._opened_by_log else None
         return outage.title[:MAX_TITLE_CHARS] if outage is not None else ""
 

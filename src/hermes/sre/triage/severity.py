@@ -101,18 +101,19 @@ def alert_problem(alert: AlertRaised, alarm: str) -> str:
 
 
 def alert_question(alert: AlertRaised) -> str:
-    """What a probe of Hermes asks people; labels of other monitors do not count."""
+    """Return what a probe of Hermes asks people; labels of other monitors do not count."""
     return dict(alert.labels).get(QUESTION_LABEL, "") if alert.source == "probe" else ""
 
 
 def is_silent(alert: AlertRaised) -> bool:
-    """Whether a service gives a probe no answer at all, which is worse than a wrong answer."""
+    """Return whether a service gives a probe no answer at all, which is worse than a wrong
+    answer."""
     answered = dict(alert.labels).get("kind") in ANSWERED_KINDS
     return answered and _SILENT.search(alert.title) is not None
 
 
 def is_early_warning(alert: AlertRaised | None) -> bool:
-    """Whether a probe warns before an outage; a service without an answer is an outage."""
+    """Return whether a probe warns before an outage; a service without an answer is an outage."""
     if alert is None or is_silent(alert):
         return False
     return dict(alert.labels).get("kind") in EARLY_WARNING_KINDS
@@ -159,6 +160,10 @@ def _effect_by_kind(kind: str, name: str, alert: AlertRaised) -> tuple[ImpactEff
         return "down", f"the certificate of {name} is for another name: it is not accepted"
     if effect == "down" and _LATENCY_WORDS.search(alert.title):
         return "worse", f"{name} answers, but not as usual ({kind} probe)"
+    if kind == "answers":
+        why = f"users of {name} get errors, by its log"
+    elif kind == "log":
+        why = f"{name} logs errors; whether its users notice is not known"
     if effect == "down":
         why = f"{name} does not answer as it should ({kind} probe)"
     return effect, why

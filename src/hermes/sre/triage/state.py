@@ -103,7 +103,7 @@ class TriageState:
                 yield series
 
     def quiet_until(self, incident: IncidentState) -> datetime:
-        """Until when, after its end, its own alerts are not new."""
+        """Return until when, after the end of an incident, its own alerts are not new."""
         judged = incident.recorded.status in ("no-incident", "closed")
         seconds = self.settings.hush if judged else self.settings.settle
         return (incident.over_at or incident.opened_at) + timedelta(seconds=seconds)
@@ -111,13 +111,13 @@ class TriageState:
     def echo_until(
         self, series: AlertSeries, incident: IncidentState, over_at: datetime
     ) -> datetime:
-        """Until when this alert of an ended incident is not new."""
+        """Return until when this alert of an ended incident is not new."""
         if series.fired_since_earlier_incident:
             return over_at + timedelta(seconds=self.settings.hush)
         return self.quiet_until(incident)
 
     def is_still_muted(self, series: AlertSeries, now: datetime) -> bool:
-        """Whether the reason for which it is muted still holds."""
+        """Return whether the reason for which it is muted still holds."""
         if series.muted_by == FLAPPING_STRETCH:
             return series.flapping and not series.steady(now, self.settings.flapping)
         if (incident := self.incidents.get(series.muted_by)) is not None:
@@ -232,7 +232,7 @@ class TriageState:
             self.mark_answered(series, event.up_to or recorded.seq)
 
     def _joined_late(self, incident: IncidentState, series: AlertSeries, at: datetime) -> None:
-        """It joined while the incident ended, so it was not worked on."""
+        """Release an alert that joined while the incident ended: nobody worked on it."""
         if series.firing and not series.incident:
             self.released.setdefault(series.fingerprint, (at, incident.id))
 

@@ -79,7 +79,7 @@ class ServiceTopology:
         return _reachable(service, self._needed_by)
 
     def related(self, one: AlertLocation, other: AlertLocation) -> str:
-        """Why the two are related; empty when they are not."""
+        """Return why the two are related; empty when they are not."""
         if one.service and one.service == other.service:
             apart = one.namespace and other.namespace and one.namespace != other.namespace
             return "" if apart else f"the same service, {one.service}"

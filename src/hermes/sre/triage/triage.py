@@ -43,7 +43,7 @@ LOG_ONLY_TEXT = ", by its log alone: whether it was used meanwhile is not known"
 
 
 class Triage:
-    """Pass all events of the journal to `apply`, new alerts to `hear`, and call `tick` regularly.
+    """Pass all events to `apply`, new alerts to `handle_alert`, and call `tick` regularly.
 
     Alerts are passed in the order of their numbers. After a crash pass the whole journal to
     `apply`; the next `tick` answers the alerts without an answer. Nothing is opened twice.
@@ -68,8 +68,8 @@ class Triage:
         self._state.apply(recorded)
         self._eviction.evict_when_full()
 
-    def hear(self, recorded: JournalRecord, now: datetime) -> tuple[Event, ...]:
-        """The events to publish for this alert now; `tick` may return more."""
+    def handle_alert(self, recorded: JournalRecord, now: datetime) -> tuple[Event, ...]:
+        """Return the events to publish for this alert now; `tick` may return more."""
         self.apply(recorded)
         alert = recorded.event
         series = self._state.series.get(getattr(alert, "fingerprint", ""))
@@ -78,7 +78,7 @@ class Triage:
         return tuple(self._answer(series, now))
 
     def tick(self, now: datetime) -> tuple[Event, ...]:
-        """The events that are due by now."""
+        """Return the events that are due by now."""
         answers = [
             *self._answer_unmuted(now),
             *self._answer_leftovers(now),
@@ -94,8 +94,8 @@ class Triage:
         self._eviction.evict_old(now)
         return tuple(answers)
 
-    def quiet(self, id: str) -> bool:
-        """All its alerts were resolved by their sources, and nothing was changed."""
+    def is_quiet(self, id: str) -> bool:
+        """Return whether the sources have resolved all its alerts, and nothing was changed."""
         incident = self._state.incidents.get(id)
         if incident is None or incident.forgotten_firing:
             return False
@@ -104,14 +104,14 @@ class Triage:
         members = list(self._state.members(incident))
         return bool(members) and not any(each.firing or each.flapping for each in members)
 
-    def firing(self, id: str) -> int:
-        """How many of its alerts fire."""
+    def count_firing(self, id: str) -> int:
+        """Return how many of its alerts fire."""
         incident = self._state.incidents.get(id)
         members = self._state.members(incident) if incident is not None else ()
         return sum(each.firing for each in members)
 
     def unanswered(self) -> tuple[int, ...]:
-        """Numbers of the alerts without an answer."""
+        """Return the numbers of the alerts without an answer."""
         by_fingerprint = self._state.series
         return tuple(
             sorted(n for each in self._state.waiting for n in by_fingerprint[each].waiting)
@@ -177,7 +177,8 @@ class Triage:
         return incident.new_failure(series, self._state.members(incident), calm)
 
     def _is_new_elsewhere(self, incident: IncidentState, series: AlertSeries) -> bool:
-        """A new problem of a service that an incident about another one holds."""
+        """Return whether it is a new problem of another service than the one that the incident is
+        about."""
         if not incident.in_progress or series.location.service == incident.service:
             return False
         return bool(self._new_failure(incident, series))
@@ -267,7 +268,7 @@ class Triage:
         ]
 
     def _echo_reason(self, series: AlertSeries, incident: IncidentState, now: datetime) -> str:
-        """Why an alert of an ended incident is not new; empty when it is."""
+        """Return why an alert of an ended incident is not new; empty when it is."""
         if incident.over_at is None or series.raised_at > incident.over_at:
             return ""
         if series.alert is not None and series.alert.source == PERSON_SOURCE:
@@ -279,7 +280,7 @@ class Triage:
         return f"{incident.id} is over ({outcome}); suppressed until {until:%H:%M}"
 
     def _answer_unmuted(self, now: datetime) -> list[Event]:
-        """Alerts that are no longer muted and still fire."""
+        """Answer alerts that are no longer muted and still fire."""
         answers: list[Event] = []
         for fingerprint in list(self._state.muted):
             series = self._state.series[fingerprint]
@@ -294,7 +295,7 @@ class Triage:
         return answers
 
     def _answer_leftovers(self, now: datetime) -> list[Event]:
-        """Alerts of an ended incident that still fire."""
+        """Answer alerts of an ended incident that still fire."""
         answers: list[Event] = []
         for incident in list(self._state.incidents.values()):
             if (
@@ -315,7 +316,7 @@ class Triage:
         return answers
 
     def _answer_released(self, now: datetime) -> list[Event]:
-        """Alerts that still fire after they left an incident about another problem."""
+        """Answer alerts that still fire after they left an incident about another problem."""
         answers: list[Event] = []
         due = [name for name, (at, _) in self._state.released.items() if now >= at]
         found = (self._state.series.get(name) for name in due)
@@ -328,7 +329,8 @@ class Triage:
         return answers
 
     def _recoveries(self, now: datetime) -> list[Event]:
-        """Incidents whose problem has ended without a change, and not returned for a while."""
+        """Return a recovery for each incident whose problem ended without a change and did not
+        return for a while."""
         found: list[Event] = []
         for incident in self._state.incidents.values():
             worked_on = incident.recorded.status == "open" and not incident.question
@@ -374,7 +376,7 @@ class Triage:
             incident=incident.id,
             recovered_at=calm_at,
             how=f"{_resolved_by_text(watched)}; no failure for {span.total_seconds():g} s"
-            f"{LOG_ONLY_TEXT if watched and all(map(_is_log, watched)) else ''}",
+            f"{_log_only_text(watched)}",
             still_failing=tuple(each.label for each in apart),
         )
 
@@ -383,7 +385,8 @@ class Triage:
         return not (series.firing or series.flapping)
 
     def _is_question(self, series: AlertSeries, alert: AlertRaised) -> bool:
-        """Not while anything else on that host fails: it may be the cause of that."""
+        """Return whether the alert is a question. It is not while anything else on that host fails:
+        that may be the cause."""
         if not alert_question(alert):
             return False
         return not any(
@@ -393,7 +396,7 @@ class Triage:
         )
 
     def _answer_waiting(self, now: datetime) -> list[Event]:
-        """Alerts that waited for others. When one is due all are, dependencies first."""
+        """Answer alerts that waited for others. When one is due all are, dependencies first."""
         waiting = [self._state.series[each] for each in self._state.waiting]
         delay = self._settings.group.delay
         if all(0 <= (now - each.since).total_seconds() < delay for each in waiting):
@@ -406,7 +409,8 @@ class Triage:
 
 
 def _proven(withdrawn: AlertSeries, watched: Sequence[AlertSeries]) -> bool:
-    """Whether others that are still watched say that the same problem of its service is over."""
+    """Return whether others that are still watched say that the same problem of its service is
+    over."""
     service, problem = withdrawn.location.service, withdrawn.problem
     same = (
         each for each in watched if each.location.service == service and each.problem == problem
@@ -418,13 +422,18 @@ def _join_reason(series: AlertSeries) -> str:
     return series.flapping_text() if series.flapping else "the same alert again"
 
 
-def _is_log(series: AlertSeries) -> bool:
-    alert = series.alert
-    return alert is not None and dict(alert.labels).get("kind", "") in LOG_KINDS
+def _log_only_text(members: Sequence[AlertSeries]) -> str:
+    """What a recovery leaves open that only logs show; requests that were answered prove it."""
+    kinds = [dict(each.alert.labels).get("kind", "") for each in members if each.alert is not None]
+    if not kinds or not all(kind in LOG_KINDS for kind in kinds):
+        return ""
+    if "answers" in kinds and not any(each.unused for each in members):
+        return ", by the answers in its log"
+    return LOG_ONLY_TEXT
 
 
 def _resolved_by_text(members: Sequence[AlertSeries]) -> str:
-    """What resolved it, such as `resolved by probe port-80, alertmanager Down`."""
+    """Return what resolved it, such as `resolved by probe port-80, alertmanager Down`."""
     named = [
         f"{each.source or 'its source'} {each.check or each.alarm}"
         for each in members[:MAX_NAMED_SOURCES]

@@ -74,7 +74,7 @@ class ToolLink:
 
 
 def polled_lines(folder: Path) -> Iterator[bytes]:
-    """What the other side writes as files in-1, in-2, ... until it removes the folder."""
+    """Return what the other side writes as files in-1, in-2, ... until it removes the folder."""
     for number in itertools.count(1):
         path, pause = folder / f"in-{number}", 0.005
         while not path.exists():

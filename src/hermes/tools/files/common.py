@@ -37,7 +37,7 @@ class DecodedText(Value, frozen=True):
 
 
 def decode_text(data: bytes) -> DecodedText | None:
-    """None when it is not text."""
+    """Return None when it is not text."""
     mark, codec = next(((m, c) for m, c in _BYTE_ORDER_MARKS if data.startswith(m)), (b"", "utf-8"))
     body = data[len(mark) :]
     if codec != "utf-8":

@@ -157,7 +157,7 @@ class Response:
         return {**self._fields, **end_fields(self._end, self._calls, self._item)}
 
     def add(self, part: TurnPart) -> bool:
-        """True when it was the last part."""
+        """Return True when it was the last part."""
         if isinstance(part, TurnToolCall):
             self._calls.append(call_item(part))
         elif isinstance(part, TurnEnd):

@@ -73,7 +73,7 @@ class DashboardStatus(Protocol):
     """What every page needs to know. Methods may raise `StoreError`."""
 
     async def why_not(self, person: str) -> str:
-        """Why this person may change nothing; empty when they may."""
+        """Return why this person may change nothing; empty when they may."""
         ...
 
     async def bar(self) -> BarStatus: ...

@@ -264,7 +264,8 @@ class Dashboard:
     async def _changes(
         self, request: HttpRequest, visitor: Visitor, after: int
     ) -> AsyncGenerator[bytes, None]:
-        """Which kinds of events were written, and what differs on the page of the reading tab."""
+        """Return which kinds of events were written, and what differs on the page of the reading
+        tab."""
         self._streams[visitor.session] = self._streams.get(visitor.session, 0) + 1
         shown = self._find_page(request)
         known = self._outlines.get(request.query.get("version", ""))
@@ -310,7 +311,7 @@ class Dashboard:
     async def _try_render(
         self, page: Page, request: HttpRequest, visitor: Visitor
     ) -> RenderedPage | None:
-        """None when the page cannot be shown now: the browser asks for it, and sees why."""
+        """Return None when the page cannot be shown now: the browser asks for it, and sees why."""
         try:
             return await self._render_page(page, request, visitor)
         except (HermesError, HttpRefusal, UnknownIdError):

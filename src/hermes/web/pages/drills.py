@@ -21,7 +21,7 @@ class DrillViews(Protocol):
     async def scenarios(self, *, words: str = "") -> Sequence[Mapping[str, Any]]: ...
 
     async def scenario(self, name: str) -> Mapping[str, Any] | None:
-        """None where there is none."""
+        """Return None where there is none."""
         ...
 
 

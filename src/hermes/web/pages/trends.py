@@ -54,7 +54,8 @@ def trend_pages(views: TrendViews) -> PageSet:
 
 
 def _faster(found: Mapping[str, Any]) -> float | None:
-    """How many times faster repairs with skills are; None where there are too few to compare."""
+    """Return how many times faster repairs with skills are; None where there are too few to
+    compare."""
     fast, slow = found["with_skills"], found["without_skills"]
     if min(fast["count"], slow["count"]) < MIN_COMPARED_REPAIRS:
         return None

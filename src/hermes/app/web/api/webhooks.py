@@ -91,7 +91,7 @@ class WhatsAppDeliveries:
 
 
 def open_whatsapp_deliveries(loaded: LoadedSettings) -> WhatsAppDeliveries | None:
-    """None where WhatsApp is not configured."""
+    """Return None where WhatsApp is not configured."""
     found = configured_channels(loaded.settings.channels, loaded.secrets.get).get("whatsapp")
     if found is None or found.missing:
         return None

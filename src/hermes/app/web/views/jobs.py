@@ -65,7 +65,7 @@ class JournalJobs:
         return describe_job(find_job(await self._current_jobs(), name))
 
     async def history(self, job: str = "", *, limit: int) -> Sequence[PlainObject]:
-        """What became of the last due times, the newest first."""
+        """Return what became of the last due times, the newest first."""
         since = datetime.now(UTC) - HISTORY_PERIOD
         rows = await read_history(self._journal, job, since)
         return [data for row in reversed(rows[-limit:]) if (data := _history_data(row))]

@@ -193,7 +193,7 @@ class JournalServices:
         }
 
     async def _links(self, incidents: Sequence[Incident]) -> dict[tuple[str, str], str]:
-        """Which service needs which, and who says so."""
+        """Return which service needs which, and who says so."""
         found: dict[tuple[str, str], str] = {}
         for service, needed in self._loaded.settings.sre.triage.group.depends_on.items():
             found |= dict.fromkeys(((service, name) for name in needed), "config.yaml")

@@ -26,7 +26,7 @@ class DiscordIdentity(NamedTuple):
 def read_message(
     data: Mapping[str, Any], address: Address, identity: DiscordIdentity, *, edited: bool = False
 ) -> InboundMessage | None:
-    """None: it is not from a person, or has nothing that can be read."""
+    """Return None when it is not from a person, or has nothing that can be read."""
     author = data.get("author", {})
     if not author.get("id") or author.get("bot") or data.get("webhook_id"):
         return None

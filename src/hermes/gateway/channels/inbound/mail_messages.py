@@ -47,7 +47,7 @@ def parse_mail(data: bytes) -> EmailMessage:
 
 
 def read_mail(data: bytes, uid: str, identity: MailIdentity) -> InboundMessage | None:
-    """None: it is from a program or ourselves, has no single sender, or cannot be read."""
+    """Return None when it is from a program or ourselves, has several senders, or is unreadable."""
     try:
         return _read(parse_mail(data), data, uid, identity)
     except PARSER_ERRORS:
@@ -103,7 +103,7 @@ def is_own_id(id: str, identity: MailIdentity) -> bool:
 
 
 def split_quoted(text: str) -> TypedText:
-    """What stands above the first quoted line, or below it where nothing stands above."""
+    """Return what stands above the first quoted line, or below it where nothing stands above."""
     lines = text.splitlines()
     start = next((at for at, line in enumerate(lines) if _begins_quote(lines, at)), len(lines))
     typed, end = "\n".join(lines[:start]).strip(), start
@@ -196,7 +196,7 @@ def _is_automatic(mail: EmailMessage) -> bool:
 
 
 def _date(header: str) -> datetime | None:
-    """None where it cannot be read: that is no reason not to hear the mail."""
+    """Return None where it cannot be read: that is no reason not to hear the mail."""
     try:
         found = parsedate_to_datetime(header)
     except (ValueError, TypeError):

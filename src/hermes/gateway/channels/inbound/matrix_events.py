@@ -39,7 +39,7 @@ def read_event(
     direct: bool,
     answers_us: bool = False,
 ) -> InboundMessage | None:
-    """None: it is not a message of a person, or has nothing that can be read."""
+    """Return None when it is not a message of a person, or has nothing that can be read."""
     content = event.get("content") or {}
     sender = str(event.get("sender", ""))
     if event.get("type") != "m.room.message" or sender in ("", identity.user):

@@ -28,7 +28,7 @@ class ReceivedPost(NamedTuple):
 
 
 def read_event(event: Mapping[str, Any]) -> ReceivedPost | None:
-    """None: it is not about a post."""
+    """Return None when it is not about a post."""
     data = event.get("data") or {}
     if event.get("event") not in ("posted", "post_edited") or not data.get("post"):
         return None

@@ -28,7 +28,7 @@ class SignalIdentity(NamedTuple):
 
 
 def read_envelope(envelope: Mapping[str, Any], identity: SignalIdentity) -> InboundMessage | None:
-    """None: a receipt, a reaction, something of our own, or nothing that can be read."""
+    """Return None for a receipt, a reaction, something of our own, or nothing that can be read."""
     edit = envelope.get("editMessage") or {}
     data = edit.get("dataMessage") or envelope.get("dataMessage") or {}
     sender = envelope.get("sourceUuid") or ""

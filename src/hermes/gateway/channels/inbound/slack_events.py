@@ -27,7 +27,7 @@ class SlackIdentity(NamedTuple):
 def read_payload(
     kind: str, payload: Mapping[str, Any], identity: SlackIdentity
 ) -> InboundMessage | None:
-    """None: it is not from a person, or has nothing that can be read."""
+    """Return None when it is not from a person, or has nothing that can be read."""
     if kind == "interactive":
         return _read_press(payload, identity)
     event = payload.get("event", {})

@@ -25,7 +25,7 @@ class TelegramIdentity(NamedTuple):
 
 
 def read_update(update: Update, identity: TelegramIdentity) -> InboundMessage | None:
-    """None: it is not from a person, or has nothing that can be read."""
+    """Return None when it is not from a person, or has nothing that can be read."""
     if update.callback_query is not None:
         return _read_press(update, identity)
     message = update.message or update.edited_message

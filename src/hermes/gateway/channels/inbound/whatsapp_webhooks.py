@@ -30,7 +30,7 @@ class WhatsAppIdentity(NamedTuple):
 
 
 def challenge_answer(query: Mapping[str, str], verify_token: str) -> str | None:
-    """What the webhook answers when Meta asks whether it is ours. None: it refuses."""
+    """Return what the webhook answers when Meta asks whether it is ours. None: it refuses."""
     given = query.get("hub.verify_token", "")
     same = hmac.compare_digest(given.encode(), verify_token.encode())
     if query.get("hub.mode") != "subscribe" or not verify_token or not same:

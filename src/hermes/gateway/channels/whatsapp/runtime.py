@@ -106,7 +106,7 @@ class WhatsAppChannel:
             return []
 
     def read_delivery(self, body: bytes, signature: str) -> list[InboundMessage] | None:
-        """What a webhook received; None where the signature is not that of our app.
+        """Return what a webhook received; None where the signature is not that of our app.
 
         Raises `ValueError` for a body that cannot be read.
         """

@@ -24,7 +24,7 @@ class ScanPattern(Value, frozen=True):
 
 
 def may_match(pattern: re.Pattern[str], lowered: str) -> bool:
-    """Whether it can occur in a text that is in lower case; much faster than a search."""
+    """Return whether it can occur in a text that is in lower case; much faster than a search."""
     groups = find_required_literals(pattern)
     return all(any(literal in lowered for literal in group) for group in groups)
 

@@ -161,7 +161,7 @@ class _PythonActionReader:
             yield self._build_action("listens", node, ast.unparse(node))
 
     def _network_action(self, node: ast.Call, name: str) -> SkillAction | None:
-        """None when the call does not use the network."""
+        """Return None when the call does not use the network."""
         last = name.rpartition(".")[2]
         named = next((each.value for each in node.keywords if each.arg in ("url", "host")), None)
         at = 1 if last in ("request", "stream") and len(node.args) > 1 else 0
@@ -219,7 +219,7 @@ class _PythonActionReader:
                 yield self._build_action("unreadable", node, ast.unparse(node))
 
     def _is_command_line_value(self, node: ast.expr | None) -> bool:
-        """Whether it comes from the command line, so the user chose it."""
+        """Return whether it comes from the command line, so the user chose it."""
         source = self._names.first_value(node) if isinstance(node, ast.Name) else node
         if source is None:
             return False
@@ -291,7 +291,8 @@ class _PythonActionReader:
                 yield self._build_action("hooks", node, ast.unparse(target))
 
     def _is_foreign_module(self, target: ast.expr) -> bool:
-        """Whether it replaces a module of the standard library or of a well-known package."""
+        """Return whether it replaces a module of the standard library or of a well-known
+        package."""
         if not isinstance(target, ast.Subscript):
             return False
         name = self._module.fold(target.slice)

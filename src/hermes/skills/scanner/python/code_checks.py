@@ -129,7 +129,7 @@ class _PythonCodeCheck:
         yield self._finding(call, cause, blocks=hidden or self._network)
 
     def _is_allow_listed(self, wanted: ast.Name) -> bool:
-        """Whether the name is tested against a list in the file."""
+        """Return whether the name is tested against a list in the file."""
         return any(
             isinstance(node, ast.If)
             and isinstance(node.test, ast.Compare)

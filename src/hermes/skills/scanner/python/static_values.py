@@ -51,7 +51,7 @@ class ConstantFolder:
         self._folds_left = 20_000
 
     def fold(self, node: ast.AST) -> FoldedValue:
-        """None for a value known only at run time."""
+        """Return None for a value known only at run time."""
         self._folds_left -= 1
         if self._folds_left < 0:
             return None

@@ -95,7 +95,7 @@ class _DigestComparisons:
         return f"{text} = {digest}" if digest else ""
 
     def _fixed(self, node: ast.AST, depth: int = 0) -> bool:
-        """Whether it is a literal digest, a part of one, or a collection of them."""
+        """Return whether it is a literal digest, a part of one, or a collection of them."""
         if isinstance(node, ast.Name) and depth < 3 and node.id in self._assigned:
             return self._fixed(self._assigned[node.id], depth + 1)
         if isinstance(node, ast.Set | ast.List | ast.Tuple | ast.Dict):

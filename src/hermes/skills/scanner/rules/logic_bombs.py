@@ -211,7 +211,7 @@ def _base_name(node: ast.AST) -> str:
 
 
 def _has_literal(test: ast.expr) -> bool:
-    """Whether it is compared with a literal."""
+    """Return whether it is compared with a literal."""
     return any(
         isinstance(each, ast.Constant)
         and isinstance(each.value, str | bytes)
@@ -268,7 +268,7 @@ def _is_absolute_time(value: object, kinds: set[str]) -> bool:
 
 
 def _compares_with_recurring_time(test: ast.AST, kinds: set[str]) -> bool:
-    """Whether the clock is compared with a weekday, a month or an hour."""
+    """Return whether the clock is compared with a weekday, a month or an hour."""
     return "part" in kinds and any(
         isinstance(each, ast.Compare)
         and any(isinstance(side, ast.Constant | ast.Tuple | ast.Set) for side in each.comparators)

@@ -87,7 +87,7 @@ def _check_invisible_text(file: str, text: str) -> Iterator[ScanFinding]:
 
 
 def _is_only_quoted(text: str, found: re.Match[str]) -> bool:
-    """Whether it is quoted or forbidden, as in a text about attacks, and not an order."""
+    """Return whether it is quoted or forbidden, as in a text about attacks, and not an order."""
     start, end = found.span()
     if re.match(r"(?:do not|don't|never)\b.{0,60}\b(?:without|unless|until|before)\b", found[0]):
         return True
@@ -319,7 +319,7 @@ def _ideas_are_near(rule: SentenceRule, number: int, index: _IdeaIndex) -> bool:
 
 
 def _is_quoted_or_forbidden(text: str, span: tuple[int, int], *, forbidden: bool) -> bool:
-    """Whether it is forbidden, or quoted as the words of others."""
+    """Return whether it is forbidden, or quoted as the words of others."""
     begin = text.rfind("\n", 0, span[0]) + 1
     before = text[max(begin, span[0] - 70) : span[0]]
     if forbidden and (_SENTENCE_PROHIBITION.search(before) or _DESCRIPTION_BEFORE.search(before)):

@@ -65,11 +65,11 @@ async def probe_port(probe: Probe, before: str) -> NativeAnswer:
     except OSError:
         return 1, f"nothing answers at {host}:{number}", None, before
     if host in LOOPBACK_HOSTS:
-        history = history.noted(listener_inodes(number), time.time())
+        history = history.with_sockets(listener_inodes(number), time.time())
         if history.is_recent(time.time()) and len(history.changes) < MIN_LOOP_RESTARTS:
             for _ in range(MIN_LOOP_RESTARTS):
                 await anyio.sleep(RESTART_RECHECK_S)
-                history = history.noted(listener_inodes(number), time.time())
+                history = history.with_sockets(listener_inodes(number), time.time())
     if history.is_loop(time.time()):
         words = f"the listener at {host}:{number} was replaced {len(history.changes)} times"
         return 1, f"{words} within {RESTART_WINDOW_S:g} s", None, history.text()
@@ -94,7 +94,7 @@ class ListenerHistory:
     def text(self) -> str:
         return f"{self.sockets};{','.join(f'{each:.1f}' for each in self.changes)}"
 
-    def noted(self, sockets: str, now: float) -> "ListenerHistory":
+    def with_sockets(self, sockets: str, now: float) -> "ListenerHistory":
         recent = tuple(each for each in self.changes if now - each < RESTART_WINDOW_S)
         changed = bool(sockets and self.sockets and sockets != self.sockets)
         return ListenerHistory(sockets or self.sockets, (*recent, now) if changed else recent)

@@ -236,7 +236,7 @@ class LearnedChecks:
         )
 
     def _is_failing(self, seen: Observation) -> bool:
-        """Whether any learned check of the service is reported: then nothing is learned."""
+        """Return whether any learned check of the service is reported: then nothing is learned."""
         return any(
             lasting.reported and self.raises_alerts(check_name(name, measure))
             for name, subject in self.state.subjects.items()
@@ -245,7 +245,7 @@ class LearnedChecks:
         )
 
     def mark(self, name: str) -> CheckMark:
-        """What people said about a check, by a command or by a setting."""
+        """Record what people said about a check, by a command or by a setting."""
         mark = self.state.mark(name)
         measure = name.rpartition("-")[2]
         if any(each == measure or fnmatchcase(name, each) for each in self._off):
@@ -294,8 +294,8 @@ class LearnedChecks:
 def judge_observation(
     seen: Observation, subject: SubjectState, weights: Mapping[str, float] | None = None
 ) -> Iterator[Deviation]:
-    """How one observation differs from what is known. Nothing is learned, and no time must pass:
-    this also checks a fix or an experiment."""
+    """Return how one observation differs from what is known. Nothing is learned, and no time must
+    pass: this also checks a fix or an experiment."""
     weights = weights or {}
     if seen.answer is not None and subject.answer is not None:
         yield from judge_answer(subject.answer, seen.answer, weights)
@@ -330,7 +330,7 @@ def _lasts_long_enough(lasting: LastingDeviation, deviation: Deviation) -> bool:
 
 
 def is_near_limit(seen: Observation, subject: SubjectState, measure: str) -> bool:
-    """Whether a reported number is still too close to its limit to be fine."""
+    """Return whether a reported number is still too close to its limit to be fine."""
     limit, value = subject.lasting[measure].limit, seen.values.get(measure)
     if limit is None or value is None:
         return False

@@ -157,14 +157,15 @@ ANSWER_MEASURES = ("status", "type", "shape", "content")
 
 
 def is_regular(summary: NumberSummary) -> bool:
-    """Whether the pauses in a log are about equally long, as those of a worker with a timer."""
+    """Return whether the pauses in a log are about equally long, as those of a worker with a
+    timer."""
     found = summary.extremes()
     mean = summary.mean
     return found is not None and mean >= MIN_REGULAR_PAUSE_S and found[1] <= REGULAR_SHARE * mean
 
 
 def is_ready(rule: NumberRule, summary: NumberSummary) -> bool:
-    """Whether enough was seen over enough time."""
+    """Return whether enough was seen over enough time."""
     needed = MIN_ENDED_PAUSES if rule.pause else MIN_VALUES
     if summary.count < needed or summary.learned_s < rule.min_learned_s:
         return False
@@ -242,7 +243,7 @@ def _judge_growth(
 
 
 def is_suspect_growth(rule: NumberRule, summary: NumberSummary, growth: Growth) -> bool:
-    """Whether a rise has passed all earlier values: not learned until it ends."""
+    """Return whether a rise has passed all earlier values: not learned until it ends."""
     if not rule.growth_s or not growth.since:
         return False
     before = summary.extremes(before=growth.since)
@@ -252,7 +253,7 @@ def is_suspect_growth(rule: NumberRule, summary: NumberSummary, growth: Growth) 
 def judge_answer(
     summary: AnswerSummary, facts: AnswerFacts, weights: Mapping[str, float] | None = None
 ) -> Iterator[Deviation]:
-    """How an answer differs from all answers of the page while it was healthy."""
+    """Return how an answer differs from all answers of the page while it was healthy."""
     if not answer_is_ready(summary, "status"):
         return
     weight = weights or {}
@@ -312,7 +313,7 @@ def _shape_differences(summary: AnswerSummary, facts: AnswerFacts) -> tuple[list
 
 
 def _was_only_void(kinds: dict[str, int]) -> bool:
-    """Whether a value was never seen there: its type is not known yet."""
+    """Return whether a value was never seen there: its type is not known yet."""
     return {*kinds} <= {NULL, EMPTY_LIST, ABSENT}
 
 
@@ -326,7 +327,7 @@ def answer_is_ready(summary: AnswerSummary, measure: str) -> bool:
 
 
 def answer_reason(summary: AnswerSummary, measure: str) -> str:
-    """Why the check exists, in plain words."""
+    """Return why the check exists, in plain words."""
     counted = f"in {summary.count} of {summary.count} answers since {_time(summary.first_at)}"
     status = _either(summary.statuses)
     if measure == "status":

@@ -151,7 +151,7 @@ class AnswerSummary(msgspec.Struct, omit_defaults=True):
         self.shaped += 1
 
     def _was_absent_before(self, path: str) -> bool:
-        """Whether earlier answers had its parent, and not the path itself."""
+        """Return whether earlier answers had its parent, and not the path itself."""
         parent = parent_path(path)
         above = self.paths.get(parent) if parent is not None else None
         if path == ROOT_PATH or not self.shaped or above is None:

@@ -106,7 +106,8 @@ class HostMeasures:
 
 
 def log_observations(probes: Iterable[Probe], at: float) -> Iterator[Observation]:
-    """How long each log was silent. The journal of systemd is not asked: it needs a program."""
+    """Return how long each log was silent. The journal of systemd is not asked: it needs a
+    program."""
     for probe in probes:
         if probe.kind != "log" or not is_log_file(probe):
             continue
@@ -331,7 +332,7 @@ class LearnedObserver:
 
 
 def observation_of(probe: Probe, result: ProbeResult, at: float) -> Observation | None:
-    """What a result says about behaviour; None for kinds that say nothing."""
+    """Return what a result says about behaviour; None for kinds that say nothing."""
     if PROVISIONAL_LABEL in probe.labels:
         return None
     values: dict[str, float] = {}
