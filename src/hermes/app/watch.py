@@ -47,7 +47,7 @@ if TYPE_CHECKING:
     from hermes.sre.model_responder import ModelResponder
 
 NO_MODEL = "none"
-"""In place of a model: playbooks alone."""
+"""Given as the model, it means that playbooks work alone."""
 FINAL_NOTIFICATIONS_TIMEOUT_S = 5.0
 """Seconds for sending due notifications before the watch ends."""
 MODE_TEXT_BY_SET = {
@@ -72,13 +72,13 @@ class RunningWatch:
     found: AdmittedProbes
     """Its probes, as they run."""
     job_settings: LoadedSettings
-    """Those that jobs run under: without the mode of the watch."""
+    """The settings that jobs run under, without the mode of the watch."""
     address: str = ""
     """Addresses that alerts can be sent to."""
     reachability: ModelReachability | None = None
     """None where no model is used."""
     scheduler: ProbeScheduler | None = None
-    """What runs the probes; None in a gym box, where nothing is scheduled."""
+    """Runs the probes; None in a gym box, where nothing is scheduled."""
 
     async def keep_schedule(self) -> None:
         """Run what is due, or stand by while another process does, until cancelled."""
@@ -114,13 +114,13 @@ class RunningWatch:
 
     @property
     def mode_text(self) -> str:
-        """What it may do, for the first lines of the watch."""
+        """A description of what the watch may do, for its first lines."""
         chosen = self.application.loaded.settings.policy.set
         return MODE_TEXT_BY_SET.get(chosen, f"policy set {chosen}")
 
     @property
     def responder_text(self) -> str:
-        """What responds to an incident, as far as it is known."""
+        """A description of what responds to an incident, as far as it is known."""
         if self.reachability is None:
             return "no model: playbooks and checks only"
         return f"playbooks, then {self.reachability.description}"
@@ -235,7 +235,7 @@ async def open_watch(
 
 @dataclass(frozen=True)
 class WatchParts:
-    """What notices faults and works on them."""
+    """The parts of a watch that detect faults and work on them."""
 
     found: AdmittedProbes
     inventory: InventoryStore
@@ -327,7 +327,7 @@ async def _fill_playbooks(playbook_cache: PlaybookCache) -> None:
 
 @dataclass(frozen=True)
 class WatchNotifications:
-    """What composes notifications, what delivers them, and the chats that are configured."""
+    """The notifier, the outbox that delivers, and the configured chats of a watch."""
 
     application: Application
     notifier: Notifier
