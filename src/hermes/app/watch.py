@@ -1,22 +1,22 @@
 """`hermes watch`: probes, webhooks and Prometheus in; incidents handled; notifications out."""
 
 import sys
-from collections.abc import AsyncGenerator, Callable, Collection, Mapping, Sequence
+from collections.abc import AsyncGenerator, Collection, Mapping, Sequence
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field, replace
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
 import anyio
 import msgspec
-from anyio.abc import TaskGroup, TaskStatus
+from anyio.abc import TaskGroup
 
+from hermes.app.alert_sources import open_alert_sources
 from hermes.app.application import Application, open_application
 from hermes.app.health import probe_rounds
 from hermes.app.journal_upkeep import JournalMonitor, write_warning
 from hermes.app.learned_checks import open_learned_checks
-from hermes.app.models import ModelReachability, refuse_own_address
+from hermes.app.models import ModelReachability
 from hermes.app.policy import LazyPolicy, with_waiting_approvals, with_watch_mode
 from hermes.app.probes import AdaptProbe, AdmittedProbes, find_probes, follow_services
 from hermes.app.run_locks import RunLocked, RunLockError, lock_run
@@ -41,7 +41,6 @@ from hermes.sre.triage.triage import Triage
 from hermes.sre.watch import WATCH_RUN, IncidentWatch
 
 if TYPE_CHECKING:
-    from hermes.app.web.activity import JournalActivity
     from hermes.gateway.manifest import ConfiguredChannel
     from hermes.sre.context import IncidentContext
     from hermes.sre.model_responder import ModelResponder
@@ -69,8 +68,8 @@ class RunningWatch:
 
     application: Application
     watch: IncidentWatch
-    found: AdmittedProbes
-    """Its probes, as they run."""
+    admitted: AdmittedProbes
+    """Its probes, as the policy admitted them."""
     job_settings: LoadedSettings
     """The settings that jobs run under, without the mode of the watch."""
     address: str = ""
@@ -212,17 +211,17 @@ async def open_watch(
                 group.start_soon(application.keep_traces, write_warning)
             await notifications.start(group)
             await group.start(parts.watch.run)
-            address = await _open_alert_sources(
+            address = await open_alert_sources(
                 group, application, parts.watch, gauges, listen=listen, api=api
             )
             if not in_box:
                 group.start_soon(parts.follow_services, application, adapt)
-            if parts.found.probes or parts.found.found_now:
+            if parts.admitted.probes or parts.admitted.found_now:
                 group.start_soon(parts.scheduler.run)
             yield RunningWatch(
                 application,
                 parts.watch,
-                parts.found,
+                parts.admitted,
                 job_settings,
                 address,
                 parts.reachability,
@@ -237,7 +236,7 @@ async def open_watch(
 class WatchParts:
     """The parts of a watch that detect faults and work on them."""
 
-    found: AdmittedProbes
+    admitted: AdmittedProbes
     inventory: InventoryStore
     scheduler: ProbeScheduler
     playbooks: PlaybookCache
@@ -383,83 +382,6 @@ def _open_notifications(
 def _print_line(text: str) -> None:
     sys.stdout.write(text)
     sys.stdout.flush()
-
-
-async def _open_alert_sources(
-    group: TaskGroup,
-    application: Application,
-    watch: IncidentWatch,
-    gauges: Callable[[], Mapping[str, float]],
-    *,
-    listen: bool,
-    api: Sequence[HttpRoute],
-) -> str:
-    loaded = application.loaded
-    prometheus = loaded.settings.sre.prometheus
-    if prometheus.url:
-        from hermes.sre.prometheus import PrometheusSource
-
-        secret = loaded.secrets.get(prometheus.token_variable) or ""
-        source = PrometheusSource(application.bus.publish, prometheus, secret=secret)
-        await source.restore(application.journal, datetime.now(UTC))
-        group.start_soon(source.run)
-    kubernetes = loaded.settings.sre.kubernetes
-    if kubernetes.watch:
-        from hermes.sre.cluster.event_source import KubernetesEventSource
-
-        events = KubernetesEventSource(
-            application.bus.publish, kubernetes, application.agent_dependencies.environment
-        )
-        await events.restore(application.journal, datetime.now(UTC))
-        group.start_soon(events.run)
-    if not listen:
-        return ""
-    from hermes.web.alert_server import WatchStatus, serve_alerts
-
-    reader: JournalActivity | None = None
-
-    async def activity() -> Mapping[str, float]:
-        from hermes.app.web.activity import JournalActivity
-
-        nonlocal reader
-        reader = reader or JournalActivity(loaded, application.journal)
-        return await reader.gauges()
-
-    async def token_rights(token: str) -> Sequence[str]:
-        from hermes.web.tokens import TokenRegistry
-
-        found = await TokenRegistry(application.journal).find(token)
-        return found.rights if found is not None else ()
-
-    watched = WatchStatus(
-        open_incidents=watch.by_severity,
-        heartbeat=lambda: watch.heartbeat_at,
-        gauges=gauges,
-        activity=activity,
-        token_rights=token_rights,
-    )
-    web = loaded.settings.web
-    refuse_own_address(loaded)
-    token = loaded.secrets.get(web.token_variable) or ""
-
-    async def serve(*, task_status: TaskStatus[str]) -> None:
-        await serve_alerts(
-            application.bus, web, token=token, watch=watched, api=api, task_status=task_status
-        )
-
-    return str(await group.start(serve))
-
-
-def with_cluster_events(loaded: LoadedSettings) -> LoadedSettings:
-    """The settings of a watch that takes the events of the cluster. Raises `SettingsError`."""
-    sre = loaded.settings.sre
-    if not sre.kubernetes.configured:
-        raise SettingsError(
-            "no cluster is configured: hermes config set sre.kubernetes.kubeconfig ~/.kube/config, "
-            "and sre.kubernetes.context with a context that it names"
-        )
-    watched = msgspec.structs.replace(sre.kubernetes, watch=True)
-    return loaded.with_sections(sre=msgspec.structs.replace(sre, kubernetes=watched))
 
 
 def _open_journal_monitor(application: Application) -> JournalMonitor | None:
