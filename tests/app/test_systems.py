@@ -1,5 +1,6 @@
 """Settings become systems, tools and keys: only what is configured is there, and keys stay."""
 
+import shlex
 import subprocess
 import sys
 from pathlib import Path
@@ -8,7 +9,7 @@ import pytest
 
 from hermes.app.policy import describe_call, open_policy
 from hermes.app.secret_redactor import SecretRedactor
-from hermes.app.systems import list_declared_tools, system_endpoints
+from hermes.app.systems import command_connections, list_declared_tools, system_endpoints
 from hermes.app.tooling import build_tooling
 from hermes.core.actions import Action
 from hermes.core.errors import SettingsError
@@ -51,6 +52,23 @@ def test_a_system_brings_its_tools(tmp_path: Path) -> None:
     )
     assert "alertmanager_silence" in alone
     assert "prometheus_query" not in alone
+
+
+def test_the_options_of_a_database_ask_for_encryption_where_it_is_wanted(tmp_path: Path) -> None:
+    config = """
+tools:
+  databases:
+    orders: {kind: postgres, host: db1, user: reader, database: orders, tls: true}
+    shop: {kind: mysql, host: db2, tls: true}
+    cache: {kind: redis, host: db3, port: 6380, tls: true}
+    plain: {kind: redis, host: db3}
+"""
+    found = command_connections(loaded_from(tmp_path, config))
+    orders = shlex.split(found["postgres"]["orders"].options)
+    assert orders == ["-h", "db1", "-U", "reader", "-d", "dbname='orders' sslmode=require"]
+    assert found["mysql"]["shop"].options == "-h db2 --ssl"
+    assert found["redis"]["cache"].options == "-h db3 -p 6380 --tls"
+    assert found["redis"]["plain"].options == "-h db3"
 
 
 def test_the_prometheus_of_the_watch_is_one_of_the_systems(tmp_path: Path) -> None:

@@ -69,6 +69,17 @@ def test_the_first_lines_of_a_watch_name_its_mode(hermes: Hermes, mode: str, tol
     assert f"mode {mode}: {told}" in done.stdout
 
 
+def test_a_watch_goes_on_without_the_port_that_another_program_has(hermes: Hermes) -> None:
+    hermes.home.mkdir()
+    (hermes.home / "probes.yaml").write_text("probes: []\n")
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        hermes("config", "set", "web.port", str(taken.getsockname()[1]))
+        done = hermes.process("watch", "--once", "--model", "none")
+    assert done.returncode == 0, done.stderr
+    assert "no alerts of other monitors are received: cannot listen" in done.stderr
+    assert "on call" in done.stdout and "alerts are received at" not in done.stdout
+
+
 def test_a_watch_tells_what_it_found_before_it_ends(hermes: Hermes) -> None:
     watched(hermes)
     command = [*hermes.command, "watch", "--model", "none", "--no-listen"]

@@ -68,6 +68,15 @@ async def test_commands_never_see_a_key(tmp_path: Path) -> None:
         assert hidden not in told
 
 
+def test_the_password_of_a_database_client_is_passed_from_our_file_where_it_is_granted() -> None:
+    ours, kept = {"REDISCLI_AUTH": "p", "OWN_KEY": "k"}, {"REDISCLI_AUTH", "OWN_KEY"}
+    assert "REDISCLI_AUTH" not in select_variables(ours, withheld=kept)
+    assert "REDISCLI_AUTH" not in select_variables(ours, ("REDIS*",), withheld=kept)
+    passed = select_variables(ours, ("REDISCLI_AUTH", "OWN_KEY"), withheld=kept)
+    assert passed["REDISCLI_AUTH"] == "p"
+    assert "OWN_KEY" not in passed
+
+
 async def test_a_machine_without_bash_is_a_place_that_failed(tmp_path: Path) -> None:
     with pytest.raises(EnvironmentFailed, match="install it"):
         async with LocalEnvironment(tmp_path, {"PATH": str(tmp_path)}):

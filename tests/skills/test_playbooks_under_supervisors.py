@@ -15,7 +15,8 @@ from hermes.skills.discovery import BUNDLED_SKILLS
 from hermes.skills.playbook.commands import PlaybookContext
 from hermes.skills.playbook.reader import parse_playbook
 from hermes.skills.playbook.runner import PlaybookRunner, PlaybookRunResult
-from hermes.skills.supervisors.units import PlainDaemon
+from hermes.skills.supervisors.units import PlainDaemon, list_units
+from hermes.sre.escalation.host_scripts import script_command
 
 pytestmark = [pytest.mark.anyio, needs_namespaces]
 API = """
@@ -213,3 +214,29 @@ async def test_what_did_not_come_back_with_its_supervisor_is_started() -> None:
         result = await play(host, "ended", "api: nothing answers")
         assert (result.outcome, result.detail) == ("applied", "")
         assert "RUNNING" in host.run("supervisorctl status api")
+
+
+@pytest.mark.parametrize(("written", "outcome"), [("1 hour ago", True), ("now", False)])
+async def test_what_a_daemon_wrote_before_it_was_seen_running_is_no_reason_for_its_end(
+    written: str, outcome: bool
+) -> None:
+    seen_s = int(time.time()) - 600
+    daemon = PlainDaemon(name="nap", command=("/bin/sleep", "98765"), first_seen_s=seen_s)
+    with SupervisorHost() as host:
+        log = "/var/log/nap.log"
+        host.run(f"echo 'could not open the pid file' > {log}; touch -d '{written}' {log}")
+        assert await matches(host, "ended", "nap: nothing answers", daemon) is outcome
+
+
+async def test_a_process_of_a_copy_of_the_host_is_none_of_the_host() -> None:
+    daemon = PlainDaemon(name="nap", command=("/bin/sleep", "98765"), first_seen_s=5)
+    with SupervisorHost() as host:
+        inner = "unshare -pf --kill-child /bin/sleep 98765 >/dev/null 2>&1 </dev/null &"
+        host.run(f"{inner} until pgrep -fx '/bin/sleep 98765'; do sleep 0.05; done")
+        (unit,) = (await list_units(host.execute, [daemon])).find("nap")
+        assert (unit.state, unit.pid) == ("failed", 0)
+        assert "98765" not in host.run(script_command("processes", "n=sleep"))
+        host.run(f"setsid /bin/sleep 98765 >/dev/null 2>&1 </dev/null & {STARTED}")
+        (unit,) = (await list_units(host.execute, [daemon])).find("nap")
+        assert unit.state == "active"
+        assert host.run(script_command("processes", "n=sleep")).count("sleep 98765") == 1

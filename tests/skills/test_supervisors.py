@@ -50,7 +50,8 @@ def host(kind: str, place: str = "") -> HostSupervisors:
         (
             "sysvinit",
             "{ setsid service api restart > /dev/null 2>&1 < /dev/null & }; sleep 1; for i in "
-            "$(seq 50); do service api status > /dev/null 2>&1 && break; sleep 0.2; done",
+            "$(seq 50); do { service api status || pgrep -x -P 1 api; } > /dev/null 2>&1 && break; "
+            "sleep 0.2; done",
         ),
         ("docker", "docker restart api"),
         ("podman", "podman restart api"),

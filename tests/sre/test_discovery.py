@@ -321,6 +321,23 @@ def test_a_log_belongs_to_the_service_that_its_path_names(log: str, service: str
     assert [each.service for each in propose_probes(scan).probes if each.kind == "log"] == [service]
 
 
+@pytest.mark.parametrize(
+    ("log", "at", "service"),
+    [
+        ("/var/log/nginx/access.log", 1, "nginx"),  # quiet for long, and of a server that runs
+        ("/var/log/site-access.log", 99_000, ""),
+        ("/var/log/site-access.log", 1, None),
+        ("/var/log/nginx/error.log", 99_000, None),
+    ],
+)
+def test_answers_to_users_are_read_from_access_logs(log: str, at: int, service: str | None) -> None:
+    scan = parse_scan(f"listen=127.0.0.1\t80\tnginx\t 7\nlog={log}\t10\t{at}\nat=99000\n")
+    found = [each for each in propose_probes(scan).probes if each.kind == "answers"]
+    assert [(each.what, each.service) for each in found] == (
+        [] if service is None else [(log, service)]
+    )
+
+
 def test_a_file_system_below_a_temporary_folder_is_not_probed() -> None:
     scan = parse_scan(
         "disk=/tmp\t10\t900000\ndisk=/tmp/build/data\t10\t900000\ninodes=/tmp/build/data\t2\n"

@@ -9,7 +9,11 @@ import pytest
 from incident_story import BEGAN, RUN, Tale
 from msgspec.structs import replace
 
-from hermes.core.events.incidents import EscalationLine, IncidentOpened
+from hermes.core.events.incidents import (
+    EscalationLine,
+    IncidentOpened,
+    IncidentReopened,
+)
 from hermes.core.incident import Incident, IncidentDetails, fold_incidents
 from hermes.core.protocols import JournalRecord
 from hermes.skills.supervisors.commands import HostSupervisors
@@ -197,3 +201,32 @@ def test_sessions_of_a_database_are_counted() -> None:
     lines = process_lines(found, EscalationSubject(service="postgres", kind="postgres"))
     shown = [each.text for each in lines]
     assert "20 sessions (user, database, client, state): shop8 shop 127.0.0.1 idle 60" in shown
+
+
+def test_a_reopened_incident_does_not_claim_to_have_failed_throughout() -> None:
+    tale = Tale()
+    tale.opened("nginx: status 502", service="nginx")
+    tale.diagnosed(mechanism="", confidence=0.0, verdict="escalate", escalation=FACTS)
+    tale.closed("escalated", "nobody", reason="no playbook matched")
+    again = tale.at() + timedelta(minutes=4)
+    tale.add(IncidentReopened(run=RUN, at=again, incident=RUN, by="triage", title="status 403"))
+    tale.diagnosed(mechanism="", confidence=0.0, verdict="escalate", escalation=FACTS)
+    tale.closed("escalated", "nobody", reason="no playbook matched")
+    incident = fold(tale)
+    text = "\n".join(escalation_lines(incident))
+    assert "failing for" not in text
+    assert f"reopened at {again:%H:%M:%S} UTC, it may have been fine before" in text
+    update = render_update(incident, "", 0, again + timedelta(minutes=1))
+    assert "reopened 1 min" in update.title
+
+
+def test_experiments_do_not_crowd_out_why_it_was_escalated() -> None:
+    tale = Tale()
+    tale.opened("shop: status 500", service="shop")
+    tale.diagnosed(mechanism="", confidence=0.0, verdict="escalate", escalation=FACTS)
+    why = "no playbook matched, and there is no model to ask"
+    tried = "the experiments on copies ended without a proof: port-80 fails also without it"
+    tale.closed("escalated", "nobody", reason=f"{why}; {tried}")
+    lines = escalation_lines(fold(tale))
+    assert f"why escalated: {why}" in lines
+    assert f"experiments: {tried}" in lines

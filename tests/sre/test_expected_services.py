@@ -59,7 +59,7 @@ def fixed_port() -> int:
                 return port
 
 
-async def test_hermes_itself_is_no_daemon_of_an_incident() -> None:
+async def test_hermes_itself_is_neither_expected_nor_a_daemon_of_an_incident() -> None:
     known = {
         name: KnownService(
             name=name,
@@ -70,7 +70,9 @@ async def test_hermes_itself_is_no_daemon_of_an_incident() -> None:
         )
         for name in ("hermes", "web")
     }
-    assert [each.name for each in ServiceInventory(services=known).daemons] == ["web"]
+    inventory = ServiceInventory(services=known)
+    assert [each.name for each in inventory.daemons] == ["web"]
+    assert [each.name for each in inventory.expected] == ["web"]
 
 
 @pytest.mark.parametrize(("minutes", "started_again"), [(30, False), (90, True)])

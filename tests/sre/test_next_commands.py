@@ -109,3 +109,9 @@ def test_no_start_is_proposed_while_its_configuration_test_fails() -> None:
         proposed = next_commands(found, subject, HostSupervisors([unit]), broken=broken)
         commands = [each.command for each in proposed]
         assert ("service apache2 start" in commands) is not broken
+
+
+def test_the_probe_of_a_database_names_its_port() -> None:
+    text = "no answer from mysql\nasked by the probe mysql-3306 (mysql 3306)"
+    details = IncidentDetails(incident="i", run="i", title="t", service="mariadbd", text=text)
+    assert escalation_subject(details).ports == (3306,)

@@ -11,6 +11,7 @@ from hermes.core.events.approvals import ActionAnnounced, ApprovalRequested, App
 from hermes.core.events.incidents import (
     AlertsJoined,
     EscalationLine,
+    IncidentAcknowledged,
     IncidentDiagnosed,
     IncidentGraded,
     IncidentOpened,
@@ -293,6 +294,21 @@ def test_talk_and_webhooks_hold_back_nothing_about_incidents() -> None:
     assert [notice.about for notice in teller.told] == ["declared", "update"]
 
 
+def test_an_acknowledgement_is_told_to_the_others_and_is_not_the_message_that_shows_progress() -> (
+    None
+):
+    teller = Teller()
+    teller.hear(opened(1, "P1"))
+    later = BEGAN + timedelta(seconds=40)
+    teller.hear(IncidentAcknowledged(run="incident-1", incident="incident-1", by="alice", at=later))
+    assert teller.titles[1:] == ["👀 P1 ACKNOWLEDGED by alice: trouble 1"]
+    first, second = (teller.look(BEGAN + timedelta(seconds=each))[0] for each in (61, 121))
+    assert (first.edits, second.edits) == ("", first.notice)
+    again = Teller()
+    again.hear(opened(1, "P1"), *teller.told)
+    assert not any("ACKNOWLEDGED" in title for title in again.titles)
+
+
 def test_one_notice_that_was_held_back_is_sent_as_it_is() -> None:
     teller = Teller(NoticeSettings(briefing="", most=1))
     teller.hear(opened(1), opened(2))
@@ -415,7 +431,7 @@ def test_the_recovery_of_an_escalated_incident_is_reported_with_the_length_of_th
     teller.hear(recovered)
     last = teller.told[-1]
     assert last.about == "resolved" and last.title == "✅ RECOVERED: disk of web-1 is full"
-    for part in ("duration: 3 h 0 min", "resolved by probe disk", "escalated to people"):
+    for part in ("duration: 3 h 0 min", "MTTR: 3 h", "by probe disk", "escalated to people"):
         assert part in last.text
     count = len(teller.told)
     teller.look(recovered.at + timedelta(seconds=70))

@@ -158,3 +158,18 @@ def test_who_does_not_answer_in_time_fails(kind: ProbeKind) -> None:
     late = ProbeResult(probe="it", code=None)
     verdict = judge_probe(Probe(name="it", kind=kind), late, (), ProbeSettings())
     assert (verdict.state, verdict.detail) == ("failing", "no answer within 5 s")
+
+
+def test_some_processes_more_than_usual_wake_nobody_and_a_flood_says_what_is_usual() -> None:
+    probe = Probe(name="processes", kind="processes", baseline=True)
+    usual = (30.0, 31.0, 30.0, 29.0) * 10
+
+    def judge(count: float) -> ProbeVerdict:
+        text = f"{count:g} processes, 0.1 percent of what is possible"
+        result = ProbeResult(probe="processes", code=0, text=text, value=count)
+        return judge_probe(probe, result, usual, ProbeSettings())
+
+    assert judge(56.0).state == "fine"
+    flood = judge(400.0)
+    assert flood.state == "failing"
+    assert headline(flood.detail).endswith("while usual is 30, at most 130")

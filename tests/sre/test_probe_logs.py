@@ -7,6 +7,7 @@ import pytest
 from probe_house import this_host
 
 from hermes.sre.probes.evaluation import ProbeVerdict, judge_probe
+from hermes.sre.probes.kinds.native_logs import probe_answers
 from hermes.sre.probes.probe import Probe
 from hermes.sre.probes.probe_runner import ProbeResult, run_probes
 from hermes.sre.settings import ProbeSettings
@@ -137,3 +138,81 @@ async def test_bad_answers_are_seen_in_what_a_service_notes(tmp_path: Path) -> N
     with log.open("a") as file:
         file.write('"GET /items HTTP/1.1" 200 12\n')
     assert (await look()).state == "fine"
+
+
+class AccessLog:
+    """Requests in a log, looked at by one probe that goes on where it ended."""
+
+    def __init__(self, folder: Path) -> None:
+        self.path = folder / "access.log"
+        self.path.touch()
+        self.probe = Probe(name="it", kind="answers", what=str(self.path))
+        self.keep = ""
+
+    def answer(self, page: str, status: int, times: int = 1) -> None:
+        line = f'10.0.0.1 - - [18/Nov/2026:10:00:00 +0000] "GET {page} HTTP/1.1" {status} 12\n'
+        with self.path.open("a") as file:
+            file.write(line * times)
+
+    def look(self, *, after_s: int = 0) -> tuple[int | None, str]:
+        """`after_s`: as if the last look were so much longer ago."""
+        self.keep = " ".join(_earlier(each, after_s) for each in self.keep.split(" "))
+        code, text, _, self.keep = probe_answers(self.probe, self.keep)
+        return code, text
+
+
+def _earlier(kept: str, seconds: int) -> str:
+    """What was kept, as if it had been kept earlier."""
+    page, *numbers = kept.split("|")
+    if len(numbers) != 4:
+        return kept
+    status, count, *times = numbers
+    return "|".join((page, status, count, *(str(int(at) - seconds) for at in times)))
+
+
+def test_a_page_that_keeps_failing_is_seen_among_others_that_work(tmp_path: Path) -> None:
+    log = AccessLog(tmp_path)
+    assert log.look()[0] == 0
+    log.answer("/invoice", 500, 2)
+    log.answer("/", 200, 50)
+    assert log.look()[0] == 0  # a request that somebody repeats
+    log.answer("/invoice", 500)
+    log.answer("/", 200, 50)
+    code, text = log.look(after_s=15)
+    assert (code, text.partition("; ")[0]) == (1, "the last 3 answers for /invoice were bad: 500")
+
+
+def test_a_page_is_fine_only_after_a_good_answer(tmp_path: Path) -> None:
+    log = AccessLog(tmp_path)
+    log.look()
+    log.answer("/invoice", 500)
+    log.look()
+    log.answer("/invoice", 500, 2)
+    assert log.look(after_s=15)[0] == 1
+    log.answer("/", 200, 500)
+    assert log.look(after_s=300)[0] == 1  # others were asked for, not this page
+    log.answer("/invoice", 200)
+    assert log.look()[0] == 0
+
+
+def test_a_page_that_nobody_requests_any_more_is_said_to_be_unknown(tmp_path: Path) -> None:
+    log = AccessLog(tmp_path)
+    log.look()
+    log.answer("/invoice", 500)
+    log.look()
+    log.answer("/invoice", 500, 2)
+    assert log.look(after_s=15)[0] == 1
+    code, text = log.look(after_s=2000)
+    assert code == 0
+    assert "nobody requested /invoice: whether it works is not known" in text
+
+
+def test_answers_are_read_on_after_a_rotation(tmp_path: Path) -> None:
+    log = AccessLog(tmp_path)
+    log.answer("/", 200, 900)
+    log.look()
+    log.answer("/invoice", 500)
+    log.look()
+    log.path.rename(tmp_path / "access.log.1")
+    log.answer("/invoice", 500, 2)
+    assert log.look(after_s=15)[0] == 1

@@ -253,6 +253,23 @@ def test_a_recovery_by_a_log_alone_says_so(kind: str, shown: bool) -> None:
     assert ("by its log alone" in recovered.how) is shown
 
 
+@pytest.mark.parametrize(
+    ("text", "how"),
+    [
+        ("0 paths of 7 recent answers fail", "by the answers in its log"),
+        ("nobody requested /a: whether it works is not known", "is not known"),
+    ],
+)
+def test_a_recovery_by_answers_says_whether_there_were_requests(text: str, how: str) -> None:
+    world, labels = World(), {**NGINX, "kind": "answers"}
+    opened = world.open("n", **labels)
+    world.close(opened.incident, "escalated")
+    world.resolve("n", text=text, **labels)
+    world.wait(600)
+    (recovered,) = world.all(IncidentRecovered)
+    assert recovered.how.endswith(how)
+
+
 def test_a_pause_shorter_than_the_settle_time_is_no_recovery() -> None:
     world = World()
     opened = world.open("n", **NGINX)

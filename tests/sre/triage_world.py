@@ -58,14 +58,14 @@ class World:
         """An alert is written down; nobody has heard it yet."""
         source, severity = labels.pop("source", "probe"), labels.pop("severity", "")
         resolved = labels.pop("resolved", "") == "yes"
-        check = labels.pop("check", "")
+        check, text = labels.pop("check", ""), labels.pop("text", f"more about {fingerprint}")
         self.write(
             AlertRaised(
                 run="watch",
                 at=self.now,
                 fingerprint=fingerprint,
                 title=title or f"{fingerprint} is bad",
-                text=f"more about {fingerprint}",
+                text=text,
                 source=source,
                 labels=tuple(labels.items()),
                 severity=severity,

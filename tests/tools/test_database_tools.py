@@ -147,6 +147,50 @@ async def test_postgres_answers_each_tool(postgres: CommandConnection, tmp_path:
         assert "Seq Scan" in await setup.ok("sql_explain", sql="explain select * from orders")
         long = await setup.ok("sql_query", sql="select n from orders order by n", limit=20)
         assert len(long.splitlines()) <= 20
+        assert await setup.ok("postgres_problems") == "[no output]"
+
+
+async def test_one_large_value_does_not_hide_the_other_rows(
+    postgres: CommandConnection, tmp_path: Path
+) -> None:
+    rows = "select repeat('x', 3000000) as text, null as gone union all select 'small', ''"
+    async with open_setup("postgres", postgres, tmp_path) as setup:
+        found = await setup.ok("sql_query", sql=f"{rows} order by 1 desc")
+        assert "small | \n(2 rows)" in found
+        assert len(found) < 5000
+        assert "1 | NULL" in await setup.ok("sql_query", sql="select 1, null")
+
+
+@contextmanager
+def session_that_waits(connection: CommandConnection) -> Iterator[None]:
+    """One session of PostgreSQL holds the table, a second asks for it."""
+    psql = ["psql", "-X", "-q", *connection.options.split()]
+    named = {**os.environ, "PGAPPNAME": "worker"}
+    pipe = subprocess.PIPE
+    with subprocess.Popen(psql, stdin=pipe, stdout=pipe, text=True, env=named) as holder:
+        assert holder.stdin and holder.stdout
+        holder.stdin.write("begin; lock table orders; select 'locked';\n")
+        holder.stdin.flush()
+        while "locked" not in holder.stdout.readline():
+            assert holder.poll() is None
+        ask = [*psql, "-c", "select count(*) from orders"]
+        with subprocess.Popen(ask, stdout=subprocess.DEVNULL) as waiting:
+            try:
+                yield
+            finally:
+                holder.kill()
+                waiting.kill()
+
+
+async def test_postgres_names_the_session_that_holds_a_lock(
+    postgres: CommandConnection, tmp_path: Path
+) -> None:
+    with session_that_waits(postgres):
+        async with open_setup("postgres", postgres, tmp_path) as setup:
+            found = ""
+            while "waits" not in found:  # until the second session has come that far
+                found = await setup.ok("postgres_problems")
+    assert re.search(r"waits \d+ s for a lock of session \d+ \(idle in .*of worker\)", found)
 
 
 async def test_postgres_refuses_to_write_even_where_the_policy_lets_it_pass(
@@ -156,7 +200,7 @@ async def test_postgres_refuses_to_write_even_where_the_policy_lets_it_pass(
         for sql in WRITING_STATEMENTS:
             assert "ERROR" in await setup.ok("sql_query", sql=sql), sql
         left = "select count(*) as n, count(to_regclass('copied')) as copied from orders"
-        assert re.search(r"\b500 \| +0\b", await setup.ok("sql_query", sql=left))
+        assert re.search(r"\b500 \| 0\b", await setup.ok("sql_query", sql=left))
 
 
 def run_as_query(connection: CommandConnection, statement: str) -> str:
@@ -177,7 +221,14 @@ async def test_mariadb_answers_and_refuses_to_write(
             assert "ERROR" not in found, found
         for statement in ("delete from orders", "drop table orders", "create table x (n int)"):
             assert "READ ONLY" in run_as_query(mysql, statement), statement
-        assert "| 3 |" in await setup.ok("mysql_query", sql=counted)
+        assert "n\n3" in await setup.ok("mysql_query", sql=counted)
+        assert await setup.ok("mysql_problems") == "[no output]"
+
+
+def limit_memory(connection: CommandConnection) -> None:
+    setting = ("config", "set", "maxmemory", "500000")
+    command = ["redis-cli", *connection.options.split(), *setting]
+    subprocess.run(command, check=True, capture_output=True)
 
 
 async def test_redis_answers_each_tool(redis: CommandConnection, tmp_path: Path) -> None:
@@ -185,3 +236,14 @@ async def test_redis_answers_each_tool(redis: CommandConnection, tmp_path: Path)
         assert "used_memory_human" in await setup.ok("redis_info", section="memory")
         assert "ERR" not in await setup.ok("redis_slowlog")
         assert "cmd=client" in await setup.ok("redis_clients")
+        assert await setup.ok("redis_problems") == "[no output]"
+        limit_memory(redis)
+        assert "memory are used (noeviction)" in await setup.ok("redis_problems")
+
+
+async def test_a_server_that_is_away_is_a_problem(tmp_path: Path) -> None:
+    away = CommandConnection(options="-h 127.0.0.1 -p 1", host="127.0.0.1")
+    for kind, client in (("postgres", "psql"), ("redis", "redis-cli")):
+        need_root(shutil.which(client) is not None, client)
+        async with open_setup(kind, away, tmp_path) as setup:
+            assert "refused" in await setup.ok(f"{kind}_problems")

@@ -20,7 +20,7 @@ from hermes.environments.local import LocalEnvironment
 from hermes.memory.artifacts import FileArtifacts
 from hermes.memory.journal.in_memory import InMemoryJournal
 from hermes.plumbing.addresses import guard_for
-from hermes.sre.metric_queries import METRIC_QUERIES
+from hermes.sre.system_questions import METRIC_QUERIES
 from hermes.tools.request_tool import SystemEndpoint
 from hermes.tools.yaml_tools import load_tool_folder
 

@@ -4,10 +4,12 @@ from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
+import anyio
 import msgspec
 from anyio.abc import TaskGroup, TaskStatus
 
 from hermes.app.application import Application
+from hermes.app.journal_upkeep import write_warning
 from hermes.app.models import refuse_own_address
 from hermes.core.errors import SettingsError
 from hermes.plumbing.http_service import HttpRoute
@@ -16,6 +18,9 @@ from hermes.sre.watch import IncidentWatch
 
 if TYPE_CHECKING:
     from hermes.app.web.activity import JournalActivity
+
+LISTEN_RETRY_S = 60.0
+"""Seconds until a port that another program has is tried again."""
 
 
 async def open_alert_sources(
@@ -67,7 +72,7 @@ async def _serve_alerts(
     gauges: Callable[[], Mapping[str, float]],
     api: Sequence[HttpRoute],
 ) -> str:
-    from hermes.web.alert_server import WatchStatus, serve_alerts
+    from hermes.web.alert_server import AlertListenError, WatchStatus, serve_alerts
 
     loaded = application.loaded
     reader: JournalActivity | None = None
@@ -97,9 +102,23 @@ async def _serve_alerts(
     token = loaded.secrets.get(web.token_variable) or ""
 
     async def serve(*, task_status: TaskStatus[str]) -> None:
-        await serve_alerts(
-            application.bus, web, token=token, watch=status, api=api, task_status=task_status
-        )
+        """Without the port the watch goes on: a host that is not watched is worse."""
+        while True:
+            try:
+                await serve_alerts(
+                    application.bus,
+                    web,
+                    token=token,
+                    watch=status,
+                    api=api,
+                    task_status=task_status,
+                )
+            except AlertListenError as error:
+                if task_status is not anyio.TASK_STATUS_IGNORED:
+                    write_warning(f"no alerts of other monitors are received: {error}")
+                    task_status.started("")
+                    task_status = anyio.TASK_STATUS_IGNORED
+            await anyio.sleep(LISTEN_RETRY_S)
 
     return str(await group.start(serve))
 

@@ -8,6 +8,7 @@ from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 
 import anyio
+from msgspec.structs import replace
 
 from hermes.app.people import load_people
 from hermes.app.policy import WATCH_RUN, is_run_active
@@ -33,6 +34,7 @@ from hermes.core.incident import Incident
 from hermes.core.messages import Value
 from hermes.core.protocols import Journal
 from hermes.core.run_ids import new_id
+from hermes.plumbing.units import format_duration
 from hermes.settings.load import LoadedSettings
 
 MUTE_S = 3600.0
@@ -238,7 +240,9 @@ async def mute_incident(
             reason=f"muted in {known.details.incident}",
         )
 
-    return await _record(loaded, journal, incident, person, event, "muted")
+    done = await _record(loaded, journal, incident, person, event, "muted")
+    shown = format_duration(seconds)
+    return replace(done, text=f"{done.text} for {shown}; `hermes maintenance` ends it")
 
 
 async def _record(

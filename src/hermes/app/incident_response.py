@@ -225,9 +225,13 @@ def _open_measurement(loaded: LoadedSettings) -> MeasureSystems | None:
     """None without a configured system: nothing of it is loaded then."""
     if not any_system_configured(loaded):
         return None
-    from hermes.sre.metric_queries import measure_systems
+    from hermes.sre.system_questions import measure_systems
 
-    return measure_systems
+    return partial(measure_systems, databases=_databases(loaded))
+
+
+def _databases(loaded: LoadedSettings) -> dict[str, str]:
+    return {name: each.kind for name, each in loaded.settings.tools.databases.items()}
 
 
 def open_cluster(settings: KubernetesSettings) -> "ClusterInspection | None":
@@ -257,12 +261,18 @@ def open_model_responder(application: Application) -> ModelResponder | None:
     # A model named for this call does everything; otherwise each job has the model of its role.
     named = dependencies.model.name != settings.model.default
     if named or dependencies.open_model is None:
-        return ModelTeam(dependencies, crew, kubernetes=settings.sre.kubernetes)
+        return ModelTeam(
+            dependencies,
+            crew,
+            kubernetes=settings.sre.kubernetes,
+            databases=_databases(application.loaded),
+        )
     return ModelTeam(
         dependencies,
         crew,
         models_by_role(crew, settings.model, dependencies.open_model),
         kubernetes=settings.sre.kubernetes,
+        databases=_databases(application.loaded),
     )
 
 

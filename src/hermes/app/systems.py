@@ -151,6 +151,10 @@ SOCKET_FLAGS = {"mysql": "-S", "redis": "-s"}
 """For a host that is a path: psql takes it with -h, as the folder of the socket."""
 
 
+TLS_FLAGS = {"mysql": "--ssl", "redis": "--tls"}
+"""psql is told by the name of the database."""
+
+
 def _client_options(settings: DatabaseSettings) -> str:
     flags = {
         "postgres": ("-h", "-p", "-U", "-d"),
@@ -160,10 +164,14 @@ def _client_options(settings: DatabaseSettings) -> str:
     port: int | str = settings.port or ""
     if settings.host.startswith("/") and settings.kind in SOCKET_FLAGS:
         flags, port = (SOCKET_FLAGS[settings.kind], *flags[1:]), ""
-    values = (settings.host, port, settings.user, settings.database)
-    return " ".join(
-        f"{flag} {quote(str(value))}" for flag, value in zip(flags, values, strict=True) if value
-    )
+    database, last = settings.database, TLS_FLAGS.get(settings.kind, "") if settings.tls else ""
+    if settings.tls and settings.kind == "postgres":
+        named = database.replace("\\", "\\\\").replace("'", "\\'")
+        database = f"dbname='{named}' sslmode=require" if database else "sslmode=require"
+    values = (settings.host, port, settings.user, database)
+    given = zip(flags, values, strict=True)
+    words = [f"{flag} {quote(str(value))}" for flag, value in given if value]
+    return " ".join([*words, last] if last else words)
 
 
 def system_endpoints(loaded: LoadedSettings) -> dict[str, SystemEndpoint]:

@@ -42,6 +42,8 @@ ALERT_TEXT_FACT = "text"
 """The name of the alert text among the facts of `incident.opened`."""
 QUESTION_LABEL = "question"
 """The label of an alert that is a question to people; nothing is changed for it."""
+NOT_REQUESTED = "nobody requested"
+"""Begins what a probe says of a page whose failure ended only because nobody asked for it."""
 WITHDRAWN_LABEL = "withdrawn"
 """The label of an alert that ended because its probe was removed: no recovery."""
 
@@ -129,6 +131,8 @@ class Incident(Value, kw_only=True, frozen=True):
     """Services and hosts whose alerts joined it after it was opened."""
     began_at: datetime | None = None
     """When the work on it began."""
+    reopened_at: datetime | None = None
+    """When it was last reopened."""
     acknowledged_by: str = ""
     """The last person who acknowledged it."""
     acknowledged_at: datetime | None = None
@@ -369,7 +373,7 @@ def _after_status_event(incident: Incident, event: object) -> Incident:
             again = replace(incident, status="open", closed=None, phase=None, failing=None)
             again = replace(again, verified=None, recovered=None, diagnosis=None, weak=frozenset())
             again = replace(again, assessed=None, declined=frozenset())
-            again = replace(again, acknowledged=False, changed=False)
+            again = replace(again, acknowledged=False, changed=False, reopened_at=event.at)
             again = replace(again, changes_before=len(incident.changes))
             again = replace(again, failed_before=incident.failing or incident.failed_before)
             again = replace(again, details=_details_after(incident.details, event))

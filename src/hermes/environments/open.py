@@ -19,6 +19,8 @@ ALWAYS_PASSED_VARIABLES = (
     "SSL_CERT_FILE", "SSL_CERT_DIR",
 )  # fmt: skip
 """Variables that most programs need and that contain no secrets."""
+CLIENT_PASSWORD_VARIABLES = frozenset({"REDISCLI_AUTH", "PGPASSWORD", "MYSQL_PWD"})
+"""What clients of databases read: `.env` may keep them for commands, by their exact name."""
 
 _SECRET_NAME_PATTERNS = (
     "*KEY", "*KEY_ID", "*TOKEN*", "*SECRET*", "*PASSWORD*", "*PASSWD*", "*PASSPHRASE*",
@@ -32,11 +34,12 @@ def select_variables(
     """The variables of a command.
 
     `granted` is set by the operator: an exact name is passed even if it looks like a secret; a
-    pattern never matches one. `withheld` are the names of our own keys, which are never passed.
+    pattern never matches one. `withheld` are the names of our own keys, which are never passed,
+    except granted ones that are no keys of ours but what clients of databases read.
     """
     chosen = {"TERM": "dumb"}
     for name, value in ours.items():
-        if name in withheld:
+        if name in withheld and not (name in granted and name in CLIENT_PASSWORD_VARIABLES):
             continue
         if name in granted or (
             not _looks_secret(name) and _matches(name, (*ALWAYS_PASSED_VARIABLES, *granted))

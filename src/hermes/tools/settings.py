@@ -59,6 +59,9 @@ class DatabaseSettings(msgspec.Struct, kw_only=True, frozen=True, forbid_unknown
     """An account that should only be able to read."""
     database: str = ""
     """The database on the server."""
+    tls: bool = False
+    """Refuse a connection that is not encrypted. Without it, psql and mariadb encrypt where the
+    server offers it, redis-cli does not."""
 
 
 IMAGE_KEY_VARIABLE = "FAL_KEY"

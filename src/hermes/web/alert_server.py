@@ -107,6 +107,10 @@ class WatchStatus:
     """The rights of a token of the API; none for an unknown one. May raise `StoreError`."""
 
 
+class AlertListenError(SettingsError):
+    """The address at which alerts are to be received cannot be used now."""
+
+
 async def serve_alerts(
     bus: Bus,
     settings: WebSettings,
@@ -135,7 +139,7 @@ async def serve_alerts(
     try:
         await serve_http(service, settings.listen, settings.port, ready=ready, tls=tls)
     except HttpListenError as error:
-        raise SettingsError(
+        raise AlertListenError(
             f"cannot listen on {settings.listen} port {settings.port}: {error}. "
             "Another watcher may be running; otherwise change web.listen and web.port"
         ) from error

@@ -11,14 +11,16 @@ from chat_setup import (
     ChatGateway,
     chat_settings,
     open_gateway,
+    runs,
     said,
     said_in_group,
     says,
 )
 
-from hermes.core.channels import Address
-from hermes.core.events.incidents import IncidentOpened
+from hermes.core.channels import Address, press_data
+from hermes.core.events.incidents import IncidentAcknowledged, IncidentClosed, IncidentOpened
 from hermes.core.events.operations import NotificationQueued
+from hermes.sre.policies import READ_ONLY_RULE
 from hermes.testing.chats import MemoryChannel
 
 pytestmark = pytest.mark.anyio
@@ -91,3 +93,45 @@ async def test_the_thread_is_known_after_a_restart(tmp_path: Path) -> None:
         await gateway.channel.wait_for("I look.")
         (hint,) = await gateway.events("incident.hint")
     assert (hint.incident, hint.text) == (INCIDENT, "the disk is new")
+
+
+async def test_the_conversation_knows_the_incident_and_only_reads_while_it_is_worked_on(
+    tmp_path: Path,
+) -> None:
+    replies = [runs("touch made"), says("It is refused."), runs("touch made", "c2"), says("Done.")]
+    loaded = chat_settings(tmp_path, replies)
+    async with open_gateway(loaded, ThreadChannel()) as gateway:
+        await declare(gateway)
+        gateway.channel.receive(said_in_group("what have you found?"))
+        await gateway.channel.wait_for("It is refused.")
+        escalated = IncidentClosed(run=INCIDENT, incident=INCIDENT, outcome="escalated")
+        await gateway.application.bus.publish(escalated)
+        gateway.channel.receive(said_in_group("then do it", BOB))
+        await gateway.channel.wait_for("Done.")
+        said_by_people = [
+            each.message
+            for each in await gateway.events("message.added")
+            if each.message.role == "user"
+        ]
+        rules = [each.rule for each in await gateway.events("tool.decided")]
+    assert rules[0] == READ_ONLY_RULE != rules[1]
+    (state,), (later,) = (each.attached for each in said_by_people)
+    assert "title: web is down" in state.text and "severity: P1" in state.text
+    assert "hint" not in state.text, "what a person says is not attached to it as words of others"
+    assert "state: escalated" in later.text
+
+
+async def test_status_is_for_the_person_and_the_report_for_the_thread(tmp_path: Path) -> None:
+    async with open_gateway(chat_settings(tmp_path, []), ThreadChannel()) as gateway:
+        await declare(gateway)
+        acknowledged = IncidentAcknowledged(run=INCIDENT, incident=INCIDENT, by="bob")
+        await gateway.application.bus.publish(acknowledged)
+        gateway.channel.receive(said_in_group("", pressed=press_data("status", INCIDENT)))
+        await gateway.channel.wait_for("P1, open, ")
+        gateway.channel.receive(said_in_group("", pressed=press_data("report", INCIDENT)))
+        await gateway.channel.wait_for("The report follows")
+        await gateway.outbox.wait_until_delivered()
+        texts = [message.text for message in gateway.channel.sent]
+        (status,) = (each for each in texts if each.startswith("P1, open, "))
+        assert "acknowledged by bob" in status and "web is down" in status
+        assert any("web is down" in each and "Outcome" in each for each in texts)

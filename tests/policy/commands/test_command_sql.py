@@ -100,6 +100,8 @@ CLIENTS = {
     "clickhouse-client --query='drop table t'": {"delete", "irreversible"},
     "redis-cli get x": set(),
     "redis-cli -n 1 keys '*'": set(),
+    "redis-cli -h cache --tls info memory": set(),
+    "redis-cli -h cache --tls flushall": {"delete", "irreversible"},
     "redis-cli del x": {"delete"},
     "redis-cli flushdb": {"delete", "irreversible"},
     "echo FLUSHALL | redis-cli": {"delete", "irreversible"},

@@ -3,14 +3,20 @@
 from datetime import UTC, datetime, timedelta
 from typing import cast, get_args
 
+from msgspec.structs import replace
+
 from hermes.app.application import Application
 from hermes.app.approval_answers import answer_approval, answer_by_message
+from hermes.app.chats.incident_threads import describe_briefly, read_report_data
+from hermes.app.chats.replies import queue_text
 from hermes.app.incident_actions import acknowledge_incident, mute_incident
 from hermes.app.views import read_incident
 from hermes.core.channels import parse_press
 from hermes.core.events.chats import ChatReceived
 from hermes.core.events.operations import NotificationQueued, NotificationSent
 from hermes.gateway.answers import AnswerVerb
+from hermes.sre.reports.report_data import read_earlier_incidents
+from hermes.sre.reports.report_text import render_report
 
 QUOTED_HISTORY = timedelta(days=2)
 """How far back a quoted question is looked for."""
@@ -29,11 +35,25 @@ async def answer_press(application: Application, event: ChatReceived) -> str:
         return (await acknowledge_incident(loaded, journal, id, person=event.person)).text
     if verb == "mute":
         return (await mute_incident(loaded, journal, id, person=event.person)).text
-    if verb in ("status", "report"):
-        incident = await read_incident(journal, id)
-        return f"{incident.details.incident}: {incident.status}, {incident.details.title}"
+    if verb == "status":
+        return describe_briefly(await read_incident(journal, id))
+    if verb == "report":
+        return await _send_report(application, event, id)
     outcome = await answer_by_message(loaded, journal, event.message, allowed=True)
     return outcome.text if outcome is not None else OLD_BUTTON_TEXT
+
+
+async def _send_report(application: Application, event: ChatReceived, id: str) -> str:
+    """For everybody, in the thread of the incident."""
+    journal = application.journal
+    data = await read_report_data(journal, id)
+    earlier = await read_earlier_incidents(journal, data.records)
+    address = event.message.address
+    # Without a thread it was pressed in the home chat, below the message that opened the thread.
+    to = str(address) if address.thread else address.channel
+    text = queue_text(event.run, to, render_report(data.records, earlier=earlier))
+    await application.bus.publish(replace(text, incident=data.incident.details.incident))
+    return "The report follows in the thread of the incident."
 
 
 async def answer_in_words(application: Application, event: ChatReceived) -> str | None:

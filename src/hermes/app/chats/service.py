@@ -294,7 +294,8 @@ class ChatService:
         before = self._workers.get(state.session)
         if before is not None and not before.closing and before.run_id == state.run:
             return before
-        worker = SessionWorker(self._context, state.run, state.session, state.to)
+        incident = self._incident_of_thread(Address.parse(state.to))
+        worker = SessionWorker(self._context, state.run, state.session, state.to, incident=incident)
         self._workers[state.session] = worker
         assert self._group is not None
         self._group.start_soon(self._keep_worker, worker, before)

@@ -10,6 +10,7 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import anyio
 
@@ -36,6 +37,9 @@ from hermes.core.messages import AttachedText, Picture
 from hermes.core.tool_calls import OpenToolCalls
 from hermes.gateway.inbox import speaker_label
 from hermes.gateway.settings import TalkSettings
+
+if TYPE_CHECKING:
+    from hermes.app.chats.incident_threads import IncidentThread
 
 IDLE_CLOSE_S = 600.0
 """Seconds without a message after which a session gives back its environment and its run."""
@@ -115,8 +119,17 @@ class ChatContext:
     draw: random.Random = field(default_factory=random.Random)
 
 
+def _open_thread(context: ChatContext, incident: str) -> "IncidentThread":
+    from hermes.app.chats.incident_threads import IncidentThread
+
+    return IncidentThread(context.application.journal, incident)
+
+
 class SessionWorker:
-    def __init__(self, context: ChatContext, run: str, session: str, to: str) -> None:
+    def __init__(
+        self, context: ChatContext, run: str, session: str, to: str, *, incident: str = ""
+    ) -> None:
+        """`incident`: whose thread the chat is."""
         self.run_id, self.session, self.to = run, session, to
         self.conversation: Conversation | None = None
         self.turn_running = False
@@ -133,6 +146,7 @@ class SessionWorker:
         self._preparing = 0
         self._interrupted_by_message = False
         self._question: OpenQuestion | None = None
+        self._thread = _open_thread(context, incident) if incident else None
 
     @property
     def waiting(self) -> int:
@@ -204,6 +218,8 @@ class SessionWorker:
     async def _open_and_work(self) -> None:
         channel = Address.parse(self.to).channel
         application = self._context.restricted.get(channel, self._context.application)
+        if self._thread is not None:
+            application = self._thread.restrict(application)
         loaded, folder = application.loaded, self._context.folder
         shared = application.agent_dependencies.environment
         failure: HermesError | None = None
@@ -272,7 +288,10 @@ class SessionWorker:
         text = parts.text
         if not event.message.direct and text:
             text = f"{speaker_label(event.person, event.message.sender_name)}: {text}"
-        message = PreparedMessage(key, event.person, text, parts.attached, parts.pictures)
+        attached = parts.attached
+        if self._thread is not None:
+            attached = (*attached, *await self._thread.describe(event.person))
+        message = PreparedMessage(key, event.person, text, attached, parts.pictures)
         conversation = self.conversation
         # Otherwise one person could approve what they asked for in the turn of another.
         own_turn = self.turn_running and event.person == self._turn_person
@@ -362,6 +381,8 @@ class SessionWorker:
 
     async def _run_turn(self, work: Callable[[], Awaitable[object]], person: str) -> None:
         display = self._display()
+        if self._thread is not None:
+            await self._thread.update()
         async with anyio.create_task_group() as group:
             group.start_soon(display.run)
             self.turn_running, self._turn_person = True, person

@@ -184,7 +184,8 @@ class EscalationLine(Value, kw_only=True, frozen=True):
 
     about: str
     """What it is about: process, error, log (older lines), file, configuration, port, disk,
-    consumer, metric, cluster, change, test, earlier, related, command, need or unchecked."""
+    consumer, database, metric, cluster, change, test, earlier, related, command, need or
+    unchecked."""
     text: str
     evidence: tuple[int, ...] = ()
     """Numbers of the events that show it."""

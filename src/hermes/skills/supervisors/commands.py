@@ -156,9 +156,11 @@ def _in_background(command: str) -> str:
     return f"{{ setsid {command} > /dev/null 2>&1 < /dev/null & }}"
 
 
-_UNTIL_SERVICE_RUNS = (
-    "for i in $(seq 50); do service UNIT status > /dev/null 2>&1 && break; sleep 0.2; done"
-)
+# Confined, an init script may not see which program a process of another user runs, and takes it
+# for ended. A process of a copy of the host has another parent.
+_SERVICE_RUNS = "{ service UNIT status || pgrep -x -P 1 UNIT; } > /dev/null 2>&1"
+_SERVICE_PID = "{ pgrep -o -x -P 1 UNIT || pgrep -o -x UNIT; }"
+_UNTIL_SERVICE_RUNS = f"for i in $(seq 50); do {_SERVICE_RUNS} && break; sleep 0.2; done"
 # An order to start is lost while a service that ended at once is being stopped.
 _S6_RESTART = (
     "s6-svc -wD -T 10000 -d PLACE; for i in 1 2 3; do s6-svc -wu -T 3000 -u PLACE; sleep 0.2; "
@@ -218,9 +220,9 @@ _COMMANDS: Mapping[str, Mapping[str, str]] = {
         "enable": "update-rc.d UNIT enable",
         "disable": "update-rc.d UNIT disable",
         "reload_definitions": "true",
-        "is_active": "service UNIT status >/dev/null 2>&1",
-        "main_pid": "pgrep -o -x UNIT",
-        "instance": "pgrep -o -x UNIT",
+        "is_active": _SERVICE_RUNS,
+        "main_pid": _SERVICE_PID,
+        "instance": _SERVICE_PID,
         "status": "service UNIT status",
     },
     "docker": _container("docker"),

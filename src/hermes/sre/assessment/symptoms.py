@@ -9,6 +9,7 @@ from typing import Literal
 
 from hermes.core.incident import AlertFacts
 from hermes.core.messages import Value
+from hermes.plumbing.units import format_duration
 from hermes.sre.assessment.host_state import HostObservation, LogSummary, MonitorConfig, UnitState
 
 _LIMIT_LINE = re.compile(
@@ -298,7 +299,8 @@ def _unit_symptoms(observation: HostObservation, subject: str) -> Iterator[str]:
         elif unit.restarts and unit.up < (
             SINGLE_RESTART_SETTLED_S if unit.restarts == 1 else REPEATED_RESTARTS_SETTLED_S
         ):
-            yield f"{unit.name} was restarted {unit.restarts} times"
+            up = format_duration(unit.up)
+            yield f"{unit.name} was restarted {unit.restarts} times, and runs for {up}"
 
 
 def _is_given_up(unit: UnitState, subject: str) -> bool:

@@ -32,6 +32,8 @@ FACT_CALL = "fact"
 """The prefix of the call ids."""
 _SERVICE_NAME = re.compile(r"[A-Za-z0-9][\w@.:-]{0,63}")
 _PROBE = re.compile(r"^asked by the probe (\S+) \((\w+) ?(.*)\)$", re.MULTILINE)
+_PORT_KINDS = ("port", "postgres", "mysql", "redis")
+"""Kinds of probes that have a port as `what`."""
 _PORT = re.compile(r"(?:\d\.\d+|localhost|\]|//[\w.-]+):(\d{2,5})\b")
 _CLIENT = re.compile(
     r"\[(?:remote|client) [^\]]*\]"
@@ -109,7 +111,7 @@ def escalation_subject(details: IncidentDetails) -> EscalationSubject:
     probe = _PROBE.search(details.text)
     kind, what = (probe[2], probe[3]) if probe else (details.labels.get("kind", ""), "")
     found = [
-        *([what] if kind == "port" else []),
+        *([what] if kind in _PORT_KINDS else []),
         *_PORT.findall(f"{what}\n{_CLIENT.sub('', text)}"),
     ]
     ports = (int(each.rpartition(":")[2]) for each in found if each.rpartition(":")[2].isdigit())

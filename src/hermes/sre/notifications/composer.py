@@ -85,6 +85,7 @@ class NotificationComposer:
                 )
         for seq, event in state.joined_parts.items():
             yield _part_notification(state.incidents[event.incident], seq, event)
+        yield from map(partial(_acknowledgement, state), state.acknowledgements)
         for approval, (request, id) in state.pending_approvals.items():
             incident = state.incidents[id]
             render = partial(templates.render_approval, request, incident)
@@ -200,6 +201,15 @@ def _opening_notifications(
         # Sent as a declaration: further sinks may accept the higher severity.
         render = partial(templates.render_declared, incident, before=before)
         yield _incident_notification(incident, "declared", f"graver:{number}", render)
+
+
+def _acknowledgement(state: NotificationState, notice: str) -> _DueNotification:
+    event = state.acknowledgements[notice]
+    incident = state.incidents[event.incident]
+    render = partial(templates.render_acknowledged, incident, event.by)
+    return _DueNotification(
+        notice, "update", render, incident=event.incident, severity=incident.severity
+    )
 
 
 def _part_notification(incident: Incident, seq: int, event: AlertsJoined) -> _DueNotification:

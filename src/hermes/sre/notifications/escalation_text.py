@@ -29,6 +29,7 @@ FACT_LABELS = {
     "port": ("port", 3),
     "disk": ("disk", 5),
     "consumer": ("uses most", 4),
+    "database": ("database", 4),
     "metric": ("measured", 4),
     "cluster": ("cluster", 4),
     "change": ("changed", 2),
@@ -48,7 +49,10 @@ def escalation_lines(incident: Incident) -> list[str]:
     known = found.escalation if found is not None else ()
     host = alert_location(incident.details.labels).host
     head = [
-        ("failing for", f"{lasts}, since {since}" + (f", on {host}" if host else "")),
+        (
+            "outage" if incident.reopened_at else "failing for",
+            f"{lasts}, since {since}" + (f", on {host}" if host else "") + reopened_text(incident),
+        ),
         ("impact", incident.reason),
     ]
     symptoms = _symptoms(incident)
@@ -73,6 +77,12 @@ def escalation_lines(incident: Incident) -> list[str]:
     # What is known comes first; what is not known keeps at most what facts leave, or half.
     rest = rest[: max(left - len(facts), left // 2)]
     return [*first, *facts[: left - len(rest)], *commands, *rest, *last]
+
+
+def reopened_text(incident: Incident) -> str:
+    """Return what a duration leaves open: a reopened incident may have been fine in between."""
+    at = incident.reopened_at
+    return f"; reopened at {at:%H:%M:%S} UTC, it may have been fine before" if at else ""
 
 
 def _symptoms(incident: Incident) -> list[str] | None:

@@ -8,6 +8,7 @@ from hermes.core.events.approvals import ActionAnnounced, ApprovalRequested, App
 from hermes.core.events.incidents import (
     AlertsJoined,
     ChangeBegan,
+    IncidentAcknowledged,
     IncidentClosed,
     IncidentGraded,
     IncidentOpened,
@@ -86,6 +87,8 @@ class NotificationState:
         """By approval: the request, and its incident."""
         self.joined_parts: dict[int, AlertsJoined] = {}
         """By event number: parts that joined an incident and must be notified."""
+        self.acknowledgements: dict[str, IncidentAcknowledged] = {}
+        """By notification id."""
         self.missed_rounds: dict[int, HealthMissed | ScheduleInterrupted] = {}
         self.builtin_results: dict[str, JobEnded] = {}
         """By notification id: briefings and reviews."""
@@ -118,6 +121,9 @@ class NotificationState:
                 self._note_approval(event, run)
             case ApprovalSettled():
                 self.pending_approvals.pop(event.approval, None)
+            case IncidentAcknowledged():
+                self._note_acknowledgement(recorded.seq, event)
+                self._apply_incident_event(recorded)
             case _:
                 self._apply_incident_event(recorded)
 
@@ -129,6 +135,11 @@ class NotificationState:
         if event.approval and run in self.incidents:
             self.pending_approvals[event.approval] = (event, run)
 
+    def _note_acknowledgement(self, seq: int, event: IncidentAcknowledged) -> None:
+        notice = f"{event.incident}:acknowledged:{seq}"
+        if event.incident in self.incidents and notice not in self.queued:
+            self.acknowledgements[notice] = event
+
     def mark_queued(self, notice: NotificationQueued) -> None:
         """It was queued, here or by another watch: not due any more."""
         if notice.notice not in self.queued and notice.about not in CONVERSATION_KINDS:
@@ -139,7 +150,8 @@ class NotificationState:
             for seq, each in self.joined_parts.items()
             if part_notice_id(seq, each) not in self.queued
         }
-        if notice.about == "update" and notice.incident:
+        self.acknowledgements.pop(notice.notice, None)
+        if notice.about == "update" and notice.notice.startswith(f"{notice.incident}:update:"):
             self.first_updates.setdefault(notice.incident, notice.notice)
         self._settle_incident(notice)
 
@@ -155,6 +167,9 @@ class NotificationState:
         self.home_events = {id: each for id, each in self.home_events.items() if each.at >= before}
         self.missed_rounds = {
             seq: each for seq, each in self.missed_rounds.items() if each.at >= before
+        }
+        self.acknowledgements = {
+            id: each for id, each in self.acknowledgements.items() if each.at >= before
         }
         self.builtin_results = {
             id: each for id, each in self.builtin_results.items() if each.at >= before

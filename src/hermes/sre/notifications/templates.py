@@ -21,13 +21,13 @@ from hermes.core.foreign_text import visible_line
 from hermes.core.incident import Incident
 from hermes.core.messages import Value
 from hermes.plumbing.units import format_duration, format_size, ordinal
-from hermes.sre.notifications.escalation_text import escalation_lines
+from hermes.sre.notifications.escalation_text import escalation_lines, reopened_text
 from hermes.sre.reports.experiments import tested_text
 from hermes.sre.reports.statements import cause_line, incident_times, outcome_text, resolver_of
 from hermes.sre.triage.topology import alert_location
 
 MAX_TITLE_CHARS, MAX_LINE_CHARS, MAX_TEXT_CHARS = 120, 300, 4_000
-MAX_TITLED_PARTS, NAMES_PER_LINE = 10, 8
+MAX_TITLED_PARTS, NAMES_PER_LINE, MAX_PERSON_CHARS = 10, 8, 60
 """Parts that are listed with their titles; names on each line for the others."""
 MAX_COMBINED, MAX_COMBINED_TITLE_CHARS, MAX_NAMED_IN_TITLE = 60, 60, 3
 """Notifications that a combined one lists, and the characters of each title."""
@@ -55,7 +55,10 @@ def render_declared(incident: Incident, *, again: str = "", before: str = "") ->
         ("impact", incident.reason or "not measured yet"),
         ("service", details.service),
         ("host", alert_location(details.labels).host),
-        ("since", f"{details.since:%Y-%m-%d %H:%M:%S} UTC" if details.since else ""),
+        (
+            "first failed" if again else "since",
+            f"{details.since:%Y-%m-%d %H:%M:%S} UTC" if details.since else "",
+        ),
         ("seen before", f"this is the {ordinal(seen + 1)} time" if seen else ""),
         ("follow", f"hermes incident watch {details.incident}"),
     ]
@@ -88,10 +91,13 @@ def render_recovered(incident: Incident) -> NotificationText:
     event, details = incident.recovered, incident.details
     assert event is not None  # only called for recovered incidents
     escalated = incident.closed is not None and incident.closed.outcome == "escalated"
+    repair = incident_times(incident).repair
     lines = [
-        ("duration", format_duration(incident.duration_s(event.at))),
+        ("duration", format_duration(incident.duration_s(event.at)) + reopened_text(incident)),
         ("outage began", f"{incident.outage_began_at:%Y-%m-%d %H:%M:%S} UTC"),
         ("recovered", f"{event.recovered_at:%Y-%m-%d %H:%M:%S} UTC"),
+        cause_line(incident),
+        ("MTTR", format_duration(repair) if repair is not None else ""),
         ("how we know", event.how),
         ("before", "it was escalated to people" if escalated else ""),
         ("service", details.service),
@@ -127,11 +133,19 @@ def render_update(incident: Incident, doing: str, waiting: int, now: datetime) -
     return NotificationText(_title(title, incident.details.title), _lines(lines))
 
 
+def render_acknowledged(incident: Incident, person: str) -> NotificationText:
+    """For the others: somebody takes care of it."""
+    by = visible_line(person, MAX_PERSON_CHARS)
+    title = f"👀 {incident.severity} ACKNOWLEDGED by {by}"
+    return NotificationText(_title(title, incident.details.title), "")
+
+
 def _began_text(incident: Incident, now: datetime) -> str:
     """Say when it began, and not whether it still fails: its probes may be fine while it is
     verified."""
-    passed_s = max(0.0, (now - incident.outage_began_at).total_seconds())
-    return f"began {format_duration(passed_s)} ago"
+    began_at = incident.reopened_at or incident.outage_began_at
+    passed = format_duration(max(0.0, (now - began_at).total_seconds()))
+    return f"{'reopened' if incident.reopened_at else 'began'} {passed} ago"
 
 
 def render_updates(open_ones: Sequence[Incident], now: datetime) -> NotificationText:

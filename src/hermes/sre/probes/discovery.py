@@ -406,13 +406,19 @@ def _cron_probes(scan: HostScan) -> Iterator[Probe]:
 def _log_probes(scan: HostScan) -> Iterator[Probe]:
     services = _names_of_services(scan)
     for path, _, at in scan.logs:
+        name, service = path.removeprefix("/var/log/"), _service_of_log(path, services)
+        if "access" in path.rpartition("/")[2] and (service or scan.at - at <= _MAX_LOG_AGE_S):
+            # A page may fail its users while all requests of probes are answered well.
+            yield Probe(
+                name=probe_name("answers", name), kind="answers", what=path, service=service
+            )
         if scan.at - at > _MAX_LOG_AGE_S:
             continue
         yield Probe(
-            name=probe_name("log", path.removeprefix("/var/log/")),
+            name=probe_name("log", name),
             kind="log",
             what=path,
-            service=_service_of_log(path, services),
+            service=service,
             interval=LOG_INTERVAL_S,
             limit=LOG_LINES_A_MINUTE,
             baseline=True,

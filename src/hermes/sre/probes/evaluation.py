@@ -37,6 +37,8 @@ MAX_VALUES = 120
 _MIN_RESTARTS, _RESTART_LOOKBACK = 3, 20
 _MAD_FACTOR = 1.4826
 """Converts the median absolute deviation to a standard deviation."""
+MIN_UNUSUAL = {"processes": 100.0}
+"""How much more than usual is a failure at least, by kind."""
 MAX_HEADLINE_CHARS = 120
 INTENDED_QUESTION = "is this intended?"
 ENTER_MARGIN = {"load": 0.1, "zombies": 0.1}
@@ -191,7 +193,7 @@ def judge_probe(
     if state == "fine" and value is not None and result.code == 0:
         why = _unusual_reason(probe, value, history, settings)
         if why:
-            state, detail = "failing", f"{detail}; {why}"
+            state, detail = "failing", f"{detail}, {why}"  # the title has both
     return ProbeVerdict(
         probe=probe.name,
         state=state,
@@ -291,7 +293,8 @@ def _unusual_reason(
     spread = _MAD_FACTOR * median(abs(each - usual) for each in values)
     # A constant value has no spread: allow a tenth of it, or one.
     most = usual + settings.spread * max(spread, abs(usual) / 10, 1.0)
-    return f"usual is {usual:g}, at most {most:g}" if value > most else ""
+    most = max(most, usual + MIN_UNUSUAL.get(probe.kind, 0.0))
+    return f"while usual is {usual:g}, at most {most:g}" if value > most else ""
 
 
 def learn_value(values: Sequence[float], verdict: ProbeVerdict, probe: Probe) -> tuple[float, ...]:

@@ -96,15 +96,18 @@ class ServiceInventory(Value, kw_only=True, frozen=True):
 
     @property
     def expected(self) -> tuple[KnownService, ...]:
-        return tuple(each for each in self.services.values() if each.why)
+        """Without Hermes itself: who would miss it runs, perhaps without its web server."""
+        return tuple(
+            each for each in self.services.values() if each.why and each.name != OWN_SERVICE
+        )
 
     @property
     def daemons(self) -> tuple[PlainDaemon, ...]:
-        """The expected services without a supervisor, without Hermes itself and new ones."""
+        """The expected services without a supervisor, without new ones."""
         return tuple(
             each.daemon
             for each in self.expected
-            if each.daemon is not None and each.name != OWN_SERVICE and not self._is_new(each)
+            if each.daemon is not None and not self._is_new(each)
         )
 
     def _is_new(self, service: KnownService) -> bool:

@@ -5,7 +5,7 @@ resolved here: each must be a call that was really run.
 """
 
 import re
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from functools import partial
 from shlex import quote
 
@@ -26,14 +26,14 @@ from hermes.sre.checks import TIMEOUT_GRACE_S, run_concurrently
 from hermes.sre.cluster.faults import alert_namespace
 from hermes.sre.cluster.queries import CLUSTER_LAYER, QUERIES, query_commands
 from hermes.sre.escalation.host_scripts import script_command
-from hermes.sre.metric_queries import (
-    MAX_FINDING_CHARS,
-    NOTHING_FOUND,
-    QUERY_TOOL,
-    metric_queries,
-)
 from hermes.sre.reports.actions import IncidentAction, list_actions
 from hermes.sre.settings import CrewSettings, KubernetesSettings
+from hermes.sre.system_questions import (
+    MAX_FINDING_CHARS,
+    NOTHING_FOUND,
+    Databases,
+    system_questions,
+)
 from hermes.tools.executor import Executor
 
 UNIT_NAME = re.compile(r"[A-Za-z0-9][\w@.:-]*")
@@ -53,8 +53,10 @@ class FactCollector(Value, frozen=True):
     layer: str
     name: str
     command: str
-    """The command, or the query for the tool."""
+    """The command, or the question to a system in words."""
     tool: str = TERMINAL_TOOL
+    arguments: Mapping[str, object] | None = None
+    """Those of another tool than the terminal."""
 
 
 def fact_collectors(details: IncidentDetails, minutes: float) -> tuple[FactCollector, ...]:
@@ -194,11 +196,11 @@ def cluster_collectors(
     )
 
 
-def metric_collectors(tools: Collection[str]) -> tuple[FactCollector, ...]:
-    """The queries of a configured Prometheus; none without one."""
+def system_collectors(tools: Collection[str], databases: Databases) -> tuple[FactCollector, ...]:
+    """The questions to a configured Prometheus and to databases; none without one."""
     return tuple(
-        FactCollector(each.layer, each.name, each.query, QUERY_TOOL)
-        for each in metric_queries(tools)
+        FactCollector(each.layer, each.name, each.words, each.tool, each.arguments)
+        for each in system_questions(tools, databases)
     )
 
 
@@ -224,8 +226,8 @@ async def collect_facts(
     async def collect(collector: FactCollector) -> ToolResult | None:
         timeout_s = settings.facts_seconds
         arguments: dict[str, object] = {"command": collector.command, "timeout": timeout_s}
-        if collector.tool == QUERY_TOOL:
-            arguments = {"query": collector.command}
+        if collector.arguments is not None:
+            arguments = dict(collector.arguments)
         with anyio.move_on_after(timeout_s + TIMEOUT_GRACE_S):
             return await execute(ToolCall(new_id("fact"), collector.tool, arguments))
         return None
@@ -239,7 +241,7 @@ async def collect_facts(
         if result is None or result.status != "ok":
             continue
         text = EMPTY_OUTPUT.sub("", result.content).rstrip()
-        if collector.tool == QUERY_TOOL:
+        if collector.arguments is not None:
             text = "" if text in NOTHING_FOUND else shorten_middle(text, MAX_FINDING_CHARS)
         if len(text) > settings.shown_each:
             kept = result.artifact or await dependencies.artifacts.save(run, result.call_id, text)

@@ -32,10 +32,10 @@ from hermes.sre.responders.host_facts import (
     collect_facts,
     fact_collectors,
     list_child_runs,
-    metric_collectors,
     next_free_run,
     read_finished_actions,
     render_evidence,
+    system_collectors,
 )
 from hermes.sre.responders.investigation import (
     SYNTHESIS_ROLE,
@@ -54,6 +54,7 @@ from hermes.sre.responders.prompts import (
     render_remediator_prompt,
 )
 from hermes.sre.settings import CrewSettings, KubernetesSettings
+from hermes.sre.system_questions import Databases
 from hermes.tools.declare import FunctionTool, about, tool
 from hermes.tools.executor import Executor
 
@@ -111,6 +112,7 @@ class ModelTeam:
     model_for: ModelForRole | None = None
     """None: the model of `dependencies` is used for all jobs."""
     kubernetes: KubernetesSettings = field(default_factory=KubernetesSettings)
+    databases: Databases = field(default_factory=dict)
 
     @property
     def layers(self) -> tuple[str, ...]:
@@ -128,7 +130,7 @@ class ModelTeam:
         wanted = [
             each
             for each in (
-                *metric_collectors(executor.classed_reads),
+                *system_collectors(executor.classed_reads, self.databases),
                 *cluster_collectors(self.kubernetes, details),
                 *fact_collectors(details, _changes_window_min(details, self.settings)),
             )

@@ -8,7 +8,7 @@ from datetime import datetime, timedelta
 from msgspec.structs import replace
 
 from hermes.core.events.incidents import AlertRaised, IncidentOpened
-from hermes.core.incident import ALERT_TEXT_FACT, WITHDRAWN_LABEL
+from hermes.core.incident import ALERT_TEXT_FACT, NOT_REQUESTED, WITHDRAWN_LABEL
 from hermes.core.messages import Value
 from hermes.plumbing.units import ordinal
 from hermes.sre.settings import FlapSettings
@@ -104,6 +104,7 @@ class AlertSeries:
         "silent_at",
         "since",
         "turned_at",
+        "unused",
         "waiting",
         "withdrawn",
     )
@@ -117,6 +118,8 @@ class AlertSeries:
             False
         )
         self.withdrawn = False
+        self.unused = False
+        """It ended only because nobody requested what had failed."""
         self.fine_for: timedelta | None = None
         """How long it was fine before it fired; None: it had never fired."""
         self.silent_at: datetime | None = None
@@ -136,6 +139,7 @@ class AlertSeries:
                 self.turned_at = alert.at
             self.firing = self.fired_since_earlier_incident = False
             self.withdrawn = bool(dict(alert.labels).get(WITHDRAWN_LABEL))
+            self.unused = NOT_REQUESTED in alert.text
             return
         if not self.firing or self.alert is None:
             self._note_firing(alert.at, flap)

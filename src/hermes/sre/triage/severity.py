@@ -160,6 +160,10 @@ def _effect_by_kind(kind: str, name: str, alert: AlertRaised) -> tuple[ImpactEff
         return "down", f"the certificate of {name} is for another name: it is not accepted"
     if effect == "down" and _LATENCY_WORDS.search(alert.title):
         return "worse", f"{name} answers, but not as usual ({kind} probe)"
+    if kind == "answers":
+        why = f"users of {name} get errors, by its log"
+    elif kind == "log":
+        why = f"{name} logs errors; whether its users notice is not known"
     if effect == "down":
         why = f"{name} does not answer as it should ({kind} probe)"
     return effect, why

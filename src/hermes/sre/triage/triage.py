@@ -376,7 +376,7 @@ class Triage:
             incident=incident.id,
             recovered_at=calm_at,
             how=f"{_resolved_by_text(watched)}; no failure for {span.total_seconds():g} s"
-            f"{LOG_ONLY_TEXT if watched and all(map(_is_log, watched)) else ''}",
+            f"{_log_only_text(watched)}",
             still_failing=tuple(each.label for each in apart),
         )
 
@@ -422,9 +422,14 @@ def _join_reason(series: AlertSeries) -> str:
     return series.flapping_text() if series.flapping else "the same alert again"
 
 
-def _is_log(series: AlertSeries) -> bool:
-    alert = series.alert
-    return alert is not None and dict(alert.labels).get("kind", "") in LOG_KINDS
+def _log_only_text(members: Sequence[AlertSeries]) -> str:
+    """What a recovery leaves open that only logs show; requests that were answered prove it."""
+    kinds = [dict(each.alert.labels).get("kind", "") for each in members if each.alert is not None]
+    if not kinds or not all(kind in LOG_KINDS for kind in kinds):
+        return ""
+    if "answers" in kinds and not any(each.unused for each in members):
+        return ", by the answers in its log"
+    return LOG_ONLY_TEXT
 
 
 def _resolved_by_text(members: Sequence[AlertSeries]) -> str:

@@ -23,7 +23,7 @@ edited_confs() { first_start "$1" | { read -r first && confs "$1" | xargs -r -d 
 edited() { first_start "$1" | { read -r first && stat -c %.Y "$2" | awk -v s="$first" '{exit !($1 >= s)}'; }; }
 # What a unit said since its last start, as far as files or lines tell their time. A time without a zone is taken as local and as UTC.
 said_lately() {
-  start=$(last_start "$1"); [ -n "$start" ] || { said "$1"; return; }
+  start=$(last_start "$1"); [ -n "$start" ] || start=$(first_start "$1"); start=${start%.*}; [ -n "$start" ] || { said "$1"; return; }
   files=$(log_files "$1"); [ -z "$files" ] || [ -n "$(printf '%s\n' "$files" | xargs -r -d '\n' stat -c %Y 2>/dev/null | awk -v s="$start" '$1 >= s')" ] || return 0
   said "$1" | awk -v now="$(date +%Y%m%d)235959" -v from="$({ date -d "@$start" +%Y%m%d%H%M%S; date -u -d "@$start" +%Y%m%d%H%M%S; } | sort | head -n 1)" '
     function month(name) { return sprintf("%02d", (index("JanFebMarAprMayJunJulAugSepOctNovDec", name) + 2) / 3) }

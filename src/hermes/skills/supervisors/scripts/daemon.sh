@@ -1,5 +1,8 @@
 known() { printf '%s\n' {{remembered}}; }
 all=$(head -c 400 /proc/[0-9]*/cmdline 2>/dev/null | tr '\0' ' ' | awk '/^==> \/proc\/[0-9]+\/cmdline <==$/{split($2,w,"/"); p=w[3]; next} p!="" && NF{sub(/ +$/,""); print p, $0; p=""}')
+# A process with a pid of its own elsewhere belongs to a container, or to a copy of this host.
+inner=$(awk '/^NSpid:/ && NF > 2 { print $2 }' /proc/[0-9]*/status 2>/dev/null)
+[ -z "$inner" ] || all=$(printf '%s\n--\n%s\n' "$inner" "$all" | awk '$1 == "--" { rest = 1; next } !rest { inner[$1]; next } !($1 in inner)')
 # A daemon without a supervisor has failed when it is gone, unless its log reports a requested shutdown.
 told='shutdown request|user requested shutdown|sigterm|sigquit|signal (3|15)[^0-9]|terminated by|shutting down|exiting on signal'
 known | while IFS="$T" read -r n at start user dir log file conf line; do

@@ -1,5 +1,13 @@
 # Prints the processes of one service, from /proc alone.
 T=$(printf '\t'); export LC_ALL=C
+# A process of a copy of this host, on which an experiment runs; an engine owns those of containers.
+copied() {
+  local p=$1 above=; awk '/^NSpid:/ { exit NF < 3 }' /proc/"$p"/status 2>/dev/null || return 1
+  while [ "${p:-0}" -gt 1 ]; do
+    { read -r above < /proc/"$p"/comm; } 2>/dev/null; case $above in containerd-shim*|conmon|lxc*|systemd-nspawn) return 1 ;; esac
+    p=$(awk '/^PPid:/ { print $2 }' /proc/"$p"/status 2>/dev/null)
+  done
+}
 all=$(for p in /proc/[0-9]*; do
   comm= stat=; { read -r comm < "$p"/comm; read -r stat < "$p"/stat; } 2>/dev/null
   args=(); { mapfile -d '' -t args < "$p"/cmdline; } 2>/dev/null
@@ -17,7 +25,7 @@ done | cut -c 1-300 | awk -F '\t' -v want="$n" '
       if (base ~ "^(uvicorn|gunicorn|flask|hypercorn|celery|waitress)$") left = 1
       sub("[.](py|js|rb|jar|sh)$", "", base); sub(":.*", "", base); hit = same(base)
       if (!hit && m > 1 && base ~ "^(app|main|server|run|index|manage|wsgi|asgi|start)$") hit = same(part[m - 1]) }
-    if (hit) print }' | sort -n)
+    if (hit) print }' | sort -n | while IFS= read -r found; do copied "${found%%"$T"*}" || printf '%s\n' "$found"; done)
 # PostgreSQL names the user, the database, the client and the state of each session.
 printf '%s\n' "$all" | awk -F '\t' '$6 ~ /^postgres: .*(\([0-9]+\)|\[local\]) / { s = $6; sub(/^postgres: /, "", s); gsub(/\([0-9]+\)/, "", s); n[s]++ }
   END { for (s in n) print n[s] "\t" s }' | sort -rn | head -n 3 | sed 's/^/sessions=/'

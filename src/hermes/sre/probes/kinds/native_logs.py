@@ -3,16 +3,18 @@
 import os
 import re
 import time
-from collections import Counter
 from pathlib import Path
 from typing import NamedTuple
 
+from hermes.core.incident import NOT_REQUESTED
 from hermes.sre.probes.kinds.logs import ERROR_PATTERN, JOURNAL_PREFIX, MAX_READ_BYTES
 from hermes.sre.probes.kinds.native_services import NativeAnswer
 from hermes.sre.probes.probe import UNKNOWN_EXIT_CODE, Probe
 
 MAX_LINE_BYTES, MAX_LINES = 300, 5000
 MAX_LOG_AGE_S, MAX_RECENT_BYTES, MAX_RECENT_LINES = 15.0, 65_536, 200
+MIN_BAD_ANSWERS, MIN_FAILURE_S, FORGET_PAGE_S = 3, 10, 1800
+MAX_FAILING_PAGES, MAX_PAGE_CHARS = 20, 200
 _ERROR_WORDS = tuple(word.encode() for word in ERROR_PATTERN.split("|"))
 """Searched one by one: a case-insensitive regular expression takes seconds for megabytes."""
 _REQUEST = re.compile(r"(?:GET|POST|PUT|DELETE|PATCH|HEAD) ([^ ?]+)[^ ]*")
@@ -99,36 +101,96 @@ def _find_error_lines(path: str, start: int) -> tuple[int, bytes]:
 
 
 def probe_answers(probe: Probe, before: str) -> NativeAnswer:
-    path = Path(probe.what)
+    """Without `before` the last lines are judged, afterwards only new ones: a page fails until it
+    is answered well, or was not requested for a long time."""
+    path, now = Path(probe.what), int(time.time())
+    position, failures = _parse_failures(before)
     try:
-        age = time.time() - path.stat().st_mtime
-        if age > MAX_LOG_AGE_S + 1:
-            return 0, "no recent requests", None, ""
-        with path.open("rb") as file:
-            file.seek(max(0, file.seek(0, os.SEEK_END) - MAX_RECENT_BYTES))
-            lines = file.read(MAX_RECENT_BYTES).decode(errors="replace").splitlines()
+        found = path.stat()
+        if position is None and now - found.st_mtime > MAX_LOG_AGE_S + 1:
+            lines = list[str]()
+        else:
+            lines = _read_requests(path, found, position)
     except OSError:
         return UNKNOWN_EXIT_CODE, f"{path} cannot be read", None, ""
-    return _judge_answers(lines[-MAX_RECENT_LINES:])
+    count = _count_answers(lines, failures, now)
+    gone = [page for page, each in failures.items() if now - each.last_at > FORGET_PAGE_S]
+    for page in gone:
+        del failures[page]
+    keep = _failures_text(_LogPosition(found.st_ino, found.st_size, now), failures)
+    if position is None:
+        bad = [page for page, each in failures.items() if each.times >= 2]
+    else:
+        bad = [page for page, each in failures.items() if each.lasts]
+    words = [
+        f"the last {failures[page].times} answers for {page[:80]} were bad: {failures[page].status}"
+        for page in bad
+    ]
+    if position is None and not lines:
+        words.append("no recent requests")
+    else:
+        words.append(f"{len(bad)} paths of {count} recent answers fail")
+    words += [f"{NOT_REQUESTED} {page[:80]}: whether it works is not known" for page in gone]
+    return int(bool(bad)), "; ".join(words), float(len(bad)) if lines else None, keep
 
 
-def _judge_answers(lines: list[str]) -> NativeAnswer:
-    runs, statuses, count = Counter[str](), dict[str, str](), 0
+def _read_requests(path: Path, found: os.stat_result, position: _LogPosition | None) -> list[str]:
+    """The last lines, or those since a position; of a flood only its end."""
+    most = MAX_RECENT_BYTES if position is None else MAX_READ_BYTES
+    same = position is not None and position.inode == found.st_ino
+    start = position.offset if position is not None and same else 0
+    if found.st_size < start:
+        start = 0
+    with path.open("rb") as file:
+        file.seek(max(start, file.seek(0, os.SEEK_END) - most))
+        lines = file.read(most).decode(errors="replace").splitlines()
+    return lines[-(MAX_RECENT_LINES if position is None else MAX_LINES) :]
+
+
+class _PageFailure(NamedTuple):
+    """The bad answers of one page since its last good one."""
+
+    status: str
+    times: int
+    first_at: int
+    last_at: int
+
+    @property
+    def lasts(self) -> bool:
+        """One person who repeats a request that fails is no outage."""
+        return self.times >= MIN_BAD_ANSWERS and self.last_at - self.first_at >= MIN_FAILURE_S
+
+
+def _count_answers(lines: list[str], failures: dict[str, _PageFailure], now: int) -> int:
+    """How many answers there are; `failures` is brought up to date."""
+    count = 0
     for line in lines:
         request = _REQUEST.search(line[:500])
         status = _STATUS.search(line[:500], request.end()) if request else None
         if request is None or status is None:
             continue
         count += 1
-        page, number = request[1], int(status[1])
-        if number >= 500 or number == 429:
-            runs[page] += 1
-            statuses[page] = status[1]
-        else:
-            runs[page] = 0
-    bad = [page for page, times in runs.items() if times >= 2]
-    words = [
-        f"the last {runs[page]} answers for {page[:80]} were bad: {statuses[page]}" for page in bad
-    ]
-    words.append(f"{len(bad)} paths of {count} recent answers fail")
-    return int(bool(bad)), "; ".join(words), float(len(bad)), ""
+        page, number = request[1][:MAX_PAGE_CHARS], int(status[1])
+        if number < 500 and number != 429:
+            failures.pop(page, None)
+        elif page in failures or len(failures) < MAX_FAILING_PAGES:
+            known = failures.get(page, _PageFailure(status[1], 0, now, now))
+            failures[page] = _PageFailure(status[1], known.times + 1, known.first_at, now)
+    return count
+
+
+def _parse_failures(before: str) -> tuple[_LogPosition | None, dict[str, _PageFailure]]:
+    position, *rest = before.split(" ")
+    failures = {}
+    for each in rest:
+        page, status, *numbers = each.split("|")
+        if len(numbers) == 3 and all(number.isdigit() for number in numbers):
+            failures[page] = _PageFailure(status, *map(int, numbers))
+    return _parse_position(position), failures
+
+
+def _failures_text(position: _LogPosition, failures: dict[str, _PageFailure]) -> str:
+    pages = (
+        f"{page.replace('|', '')}|{'|'.join(map(str, each))}" for page, each in failures.items()
+    )
+    return " ".join((":".join(map(str, position)), *pages))

@@ -184,7 +184,9 @@ _MYSQL = r"""
 r=$(mysqladmin ping -h "$h" -P "$p" --connect-timeout=3 2>&1)
 case $r in
   *alive*|*'Access denied'*) echo "mysql answers" ;;
-  *) printf '%s\n' "$r" | tail -n 1; exit 1 ;;
+  *) why=$(printf '%s\n' "$r" | grep -i -m 1 '^error')
+    [ -n "$why" ] || why=$(printf '%s\n' "$r" | tail -n 1)
+    echo "no answer from mysql at $h:$p: ${why#error: }"; exit 1 ;;
 esac
 """
 _REDIS = r"""

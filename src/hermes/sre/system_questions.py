@@ -1,10 +1,11 @@
-"""Fixed queries of a configured Prometheus that return only what is wrong.
+"""Fixed questions to a configured Prometheus and to databases that return only what is wrong.
 
-They run before a model is called. Each returns nothing on a healthy system and where its metrics do
-not exist, so every series that is returned is a finding.
+They are asked before a model is called. Each returns nothing on a healthy system and where its
+metrics do not exist, so every line that is returned is a finding.
 """
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
+from typing import Any
 
 from hermes.core.events.incidents import EscalationLine
 from hermes.core.foreign_text import shorten_middle
@@ -15,7 +16,13 @@ from hermes.core.tool_calls import read_result_numbers
 from hermes.skills.playbook.commands import ExecuteCall
 
 QUERY_TOOL = "prometheus_query"
-NOTHING_FOUND = frozenset({"no series match", "nothing found"})
+PROBLEM_TOOLS = {
+    "postgres": "postgres_problems",
+    "mysql": "mysql_problems",
+    "redis": "redis_problems",
+}
+"""By the kind of a database, the tool that lists what is wrong in it."""
+NOTHING_FOUND = frozenset({"no series match", "nothing found", "[no output]"})
 MAX_FINDING_CHARS = 600
 MAX_TOTAL_CHARS = 6_000
 """About 2,000 tokens for all queries together."""
@@ -28,6 +35,22 @@ class MetricQuery(Value, frozen=True):
     query: str
 
 
+class SystemQuestion(Value, frozen=True):
+    layer: str
+    name: str
+    tool: str
+    arguments: Mapping[str, Any]
+    about: str = "metric"
+    """What a line of its answer is about."""
+
+    @property
+    def words(self) -> str:
+        """Return the question as people and models refer to it."""
+        return str(self.arguments.get("query") or f"{self.tool} {self.arguments['connection']}")
+
+
+Databases = Mapping[str, str]
+"""The configured databases: their names and kinds."""
 METRIC_QUERIES = (
     MetricQuery("service", "alerts that fire in Prometheus", 'ALERTS{alertstate="firing"}'),
     MetricQuery("service", "targets that do not answer", "up == 0"),
@@ -92,41 +115,65 @@ METRIC_QUERIES = (
 )
 
 
-def metric_queries(tools: Collection[str]) -> tuple[MetricQuery, ...]:
-    """The queries; none where no Prometheus is configured, so that its tool is missing."""
-    return METRIC_QUERIES if QUERY_TOOL in tools else ()
+def system_questions(tools: Collection[str], databases: Databases) -> tuple[SystemQuestion, ...]:
+    """Return the questions, none to a system whose tool is missing: it is not configured."""
+    problems = [
+        SystemQuestion(
+            "data",
+            f"database {name} ({kind})",
+            PROBLEM_TOOLS[kind],
+            {"connection": name},
+            "database",
+        )
+        for name, kind in databases.items()
+        if PROBLEM_TOOLS[kind] in tools
+    ]
+    metrics = METRIC_QUERIES if QUERY_TOOL in tools else ()
+    return (
+        *problems,
+        *(
+            SystemQuestion(each.layer, each.name, QUERY_TOOL, {"query": each.query})
+            for each in metrics
+        ),
+    )
 
 
 async def measure_systems(
-    execute: ExecuteCall, tools: Collection[str], journal: Journal, run: str
+    execute: ExecuteCall,
+    tools: Collection[str],
+    journal: Journal,
+    run: str,
+    databases: Databases | None = None,
 ) -> tuple[Sequence[EscalationLine], frozenset[str]]:
-    """Return what the queries find, with the events that show it, and the ids of their calls."""
-    queries = metric_queries(tools)
-    found, left = list[tuple[MetricQuery, str, str]](), MAX_TOTAL_CHARS
-    calls = [ToolCall(new_id("metric"), QUERY_TOOL, {"query": each.query}) for each in queries]
-    for query, call in zip(queries, calls, strict=True):
+    """Return what the answers show, with the events of the calls, and the ids of the calls."""
+    questions = system_questions(tools, databases or {})
+    found, left = list[tuple[SystemQuestion, str, str]](), MAX_TOTAL_CHARS
+    calls = [ToolCall(new_id("metric"), each.tool, dict(each.arguments)) for each in questions]
+    for question, call in zip(questions, calls, strict=True):
         result = await execute(call)
-        if result.status != "ok":  # it does not answer: the others would wait as long
-            break
+        if result.status != "ok":
+            if question.tool == QUERY_TOOL:  # it does not answer: the others would wait as long
+                break
+            continue
         if result.content.strip() in NOTHING_FOUND:
             continue
         text = shorten_middle(result.content.strip(), min(MAX_FINDING_CHARS, left))
         left -= len(text)
-        found.append((query, call.id, text))
+        found.append((question, call.id, text))
         if left < MAX_FINDING_CHARS // 2:
             break
     numbers = await read_result_numbers(journal, run)
-    lines = [_line(query, text, numbers.get(call, 0)) for query, call, text in found]
+    lines = [_line(question, text, numbers.get(call, 0)) for question, call, text in found]
     return lines, frozenset(call.id for call in calls)
 
 
-def _line(query: MetricQuery, text: str, seq: int) -> EscalationLine:
-    series = [line for line in _series_lines(text) if line]
+def _line(question: SystemQuestion, text: str, seq: int) -> EscalationLine:
+    if question.tool == QUERY_TOOL:
+        first, *rest = text.splitlines()  # the first line counts the series
+        shown = rest or [first]
+    else:
+        shown = [line for line in text.splitlines() if not line.startswith("[exit code")]
+    words = "; ".join(line.strip() for line in shown if line.strip())
     return EscalationLine(
-        about="metric", text=f"{query.name}: {'; '.join(series)}", evidence=(seq,) if seq else ()
+        about=question.about, text=f"{question.name}: {words}", evidence=(seq,) if seq else ()
     )
-
-
-def _series_lines(text: str) -> Sequence[str]:
-    first, *rest = text.splitlines()
-    return rest or [first]

@@ -1,4 +1,4 @@
-"""What a configured Prometheus shows is a finding with the event of its query, before any model."""
+"""What Prometheus and databases show is a finding with the event of its query, before any model."""
 
 from collections.abc import Mapping
 from dataclasses import replace
@@ -23,15 +23,16 @@ from hermes.core.messages import (
 from hermes.core.protocols import ToolContext
 from hermes.memory.journal.in_memory import InMemoryJournal
 from hermes.models.scripted import ScriptedModel
-from hermes.sre.metric_queries import (
+from hermes.sre.responders.host_facts import collect_facts, system_collectors
+from hermes.sre.responders.investigation import read_only_executor
+from hermes.sre.system_questions import (
     MAX_TOTAL_CHARS,
     METRIC_QUERIES,
+    PROBLEM_TOOLS,
     QUERY_TOOL,
     measure_systems,
-    metric_queries,
+    system_questions,
 )
-from hermes.sre.responders.host_facts import collect_facts, metric_collectors
-from hermes.sre.responders.investigation import read_only_executor
 from hermes.tools.executor import Executor
 
 pytestmark = pytest.mark.anyio
@@ -57,9 +58,9 @@ class Metrics:
 
 
 def test_nothing_is_asked_where_no_prometheus_is_configured() -> None:
-    assert metric_queries(()) == ()
-    assert metric_collectors({"terminal"}) == ()
-    assert len(metric_collectors({QUERY_TOOL})) == len(METRIC_QUERIES)
+    assert system_questions((), {"orders": "postgres"}) == ()
+    assert system_collectors({"terminal"}, {}) == ()
+    assert len(system_collectors({QUERY_TOOL}, {})) == len(METRIC_QUERIES)
 
 
 @pytest.mark.command
@@ -68,7 +69,7 @@ async def test_findings_name_the_event_of_their_query(tmp_path: Path) -> None:
     async with setup.folder(tmp_path) as crew:
         means = crew.dependencies
         executor = read_only_executor(means.executor.with_tool(Metrics({"up == 0": DOWN})))
-        wanted = metric_collectors(executor.classed_reads)
+        wanted = system_collectors(executor.classed_reads, {})
         facts = await collect_facts(wanted, means, executor, "run/facts", crew.settings)
         [fact] = facts
         assert (fact.layer, fact.command) == ("service", "up == 0")
@@ -101,11 +102,13 @@ async def test_models_begin_with_what_was_measured_and_may_ask_more(tmp_path: Pa
     assert diagnosed.evidence
 
 
-async def measured(answers: Mapping[str, str], status: str = "ok") -> tuple[Any, int]:
+async def measured(
+    answers: Mapping[str, str], status: str = "ok", databases: Mapping[str, str] | None = None
+) -> tuple[Any, int]:
     journal, asked = InMemoryJournal(), list[str]()
 
     async def execute(call: ToolCall) -> ToolResult:
-        asked.append(str(call.arguments["query"]))
+        asked.append(str(call.arguments.get("query") or call.arguments["connection"]))
         content = answers.get(asked[-1], "no series match")
         result = ToolResult(
             call_id=call.id, content=content, status="ok" if status == "ok" else "error"
@@ -113,7 +116,8 @@ async def measured(answers: Mapping[str, str], status: str = "ok") -> tuple[Any,
         await journal.append(ToolFinished(run="run", result=result))
         return result
 
-    lines, _ = await measure_systems(execute, {QUERY_TOOL}, journal, "run")
+    tools = {QUERY_TOOL, *PROBLEM_TOOLS.values()}
+    lines, _ = await measure_systems(execute, tools, journal, "run", databases)
     return lines, len(asked)
 
 
@@ -122,6 +126,30 @@ async def test_an_escalation_tells_what_was_measured() -> None:
     assert line.about == "metric"
     assert line.text == "targets that do not answer: instance=db:9187, job=postgres: 0"
     assert line.evidence == (2,)
+
+
+async def test_an_escalation_tells_what_is_wrong_in_each_configured_database() -> None:
+    answers = {
+        "orders": "session 7 waits 90 s for a lock of session 3\n9 of 10 connections are used",
+        "cache": "Could not connect to Redis\n[exit code 1]",
+        "shop": "[no output]",
+    }
+    kinds = {"orders": "postgres", "cache": "redis", "shop": "mysql"}
+    lines, _ = await measured(answers, databases=kinds)
+    assert [(each.about, each.text) for each in lines] == [
+        (
+            "database",
+            "database orders (postgres): session 7 waits 90 s for a lock of session 3; "
+            "9 of 10 connections are used",
+        ),
+        ("database", "database cache (redis): Could not connect to Redis"),
+    ]
+    assert all(each.evidence for each in lines)
+
+
+async def test_a_database_that_cannot_be_asked_does_not_end_the_questions() -> None:
+    _, asked = await measured({}, status="error", databases={"a": "redis", "b": "postgres"})
+    assert asked == 3
 
 
 async def test_all_findings_together_stay_short() -> None:
@@ -146,5 +174,5 @@ async def test_a_rule_may_keep_investigators_from_asking(tmp_path: Path) -> None
         means = crew.dependencies
         tools = {QUERY_TOOL: Metrics({"up == 0": DOWN})}
         executor = read_only_executor(Executor(tools, Denying(), setup.approver, means.bus))
-        wanted = metric_collectors(executor.classed_reads)
+        wanted = system_collectors(executor.classed_reads, {})
         assert await collect_facts(wanted, means, executor, "run/facts", crew.settings) == ()
