@@ -204,6 +204,24 @@ async def test_a_running_process_is_reported_in_intervals(
     assert isinstance(told.events[-1], ProcessEnded), "nothing is reported after its end"
 
 
+async def test_nothing_is_reported_while_its_end_is_still_being_published(
+    tmp_path: Path, here: LocalEnvironment, told: Told
+) -> None:
+    async def publish(*events: Event) -> Sequence[int]:
+        numbers = await told.publish(*events)
+        if any(isinstance(each, ProcessEnded) for each in events):
+            await anyio.sleep(0.2)  # the journal has it, and the bus has not returned yet
+        return numbers
+
+    settings = TerminalSettings(min_check_interval=0.05)
+    async with ProcessRegistry(tmp_path, publish, settings=settings) as registry:
+        view = await registry.start(here, "read -r x", run="r", check_interval=0.01)
+        await told.until(ProcessReported)
+        await registry.kill(view.id)
+        await registry.wait(view.id, timeout=120)
+    assert isinstance(told.events[-1], ProcessEnded)
+
+
 async def test_without_an_interval_nothing_is_reported(
     registry: ProcessRegistry, here: LocalEnvironment, told: Told
 ) -> None:

@@ -63,7 +63,7 @@ class AgentDependencies:
 
 
 class RunSurroundings(Protocol):
-    """What the tools of a run may use."""
+    """The parts of the application that the tools of a run may use."""
 
     @property
     def environment(self) -> Environment: ...

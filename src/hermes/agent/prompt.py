@@ -137,7 +137,7 @@ _FILE_TAG = re.compile(r"<(?=/?file\b)", re.I)
 
 
 class RunLocation(Value, kw_only=True, frozen=True):
-    """Where the run takes place, as far as it is known when it begins."""
+    """The host and the folder of a run, as far as they are known when it begins."""
 
     directory: str = ""
     place: str = ""

@@ -1,4 +1,4 @@
-"""What the turns of one conversation share: dependencies, history, and pending messages."""
+"""The state that all turns of one conversation share: dependencies, history, pending messages."""
 
 import time
 from collections import deque
@@ -36,7 +36,8 @@ SECRET_WITHHELD_NOTE = (
 
 
 class ContextGauge:
-    """How full the context window is, without counting the whole conversation at each call."""
+    """Measures how full the context window is, without counting the whole conversation each
+    time."""
 
     def __init__(
         self,

@@ -4,7 +4,8 @@ import msgspec
 
 
 class LimitSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """What may be spent. Checked before each call of a model; nothing set means no limit."""
+    """Spending limits. They are checked before each call of a model; without any, nothing is
+    limited."""
 
     run_tokens: int | None = None
     """Tokens of one run and its subagents, sent and received."""

@@ -48,7 +48,7 @@ _SCOPES: dict[str, ApprovalScope] = {
 
 
 class AnswerOutcome(Value, kw_only=True, frozen=True):
-    """Whether an answer to an approval request counts, and what became of it."""
+    """The result of an answer to an approval request: whether it counts, and what became of it."""
 
     approval: str
     by: str

@@ -23,7 +23,7 @@ ProgressCallback = Callable[[int], None]
 
 
 class AuditProof(Value, kw_only=True, frozen=True):
-    """What the log is verified against."""
+    """The key and the head that the log is verified against."""
 
     public: bytes | None = None
     head: AuditHead | None = None

@@ -27,8 +27,11 @@ _SETTINGS_FILE = re.compile(r"\.(?:conf|cnf|cfg|ini|ya?ml|toml)$")
 
 
 class CauseRevert:
-    """For one attempt at an incident. `respect_s`: a change by a person, or by an unknown author,
-    that is younger is reverted only after approval."""
+    """Reverts a cause in one attempt at an incident.
+
+    A change that a person or an unknown author made less than `respect_s` seconds ago is reverted
+    only after approval.
+    """
 
     def __init__(
         self,

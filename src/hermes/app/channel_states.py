@@ -1,4 +1,5 @@
-"""What `hermes channels` and `hermes status` say: which channels work, and what waits for them."""
+"""Reports for `hermes channels` and `hermes status` which channels work, and what waits for
+them."""
 
 import os
 import platform
@@ -28,7 +29,7 @@ ChannelStatus = Literal["not configured", "incomplete", "idle", "open", "failed"
 
 
 class ChannelState(Value, kw_only=True, frozen=True):
-    """One chat channel or sink."""
+    """The state of one chat channel or sink."""
 
     name: str
     kind: Literal["chat", "sink"] = "chat"
@@ -45,7 +46,7 @@ class ChannelState(Value, kw_only=True, frozen=True):
 
 
 class ServedChannels:
-    """Which processes serve which channel, by the events that they wrote."""
+    """Tells which processes serve which channel, by the events that they wrote."""
 
     def __init__(self) -> None:
         self._opened: dict[tuple[str, str], ChannelOpened] = {}

@@ -20,7 +20,7 @@ TEST_TIMEOUT_S = 30.0
 
 
 class TestedChannel(Value, frozen=True):
-    """What the channel answered."""
+    """The answer of a channel to a test message."""
 
     __test__ = False
 

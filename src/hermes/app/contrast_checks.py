@@ -62,7 +62,7 @@ class ServiceAnswer(Value, frozen=True):
 
 
 class ServiceMeasures(Value, frozen=True, kw_only=True):
-    """What one copy showed."""
+    """The measurements of one copy."""
 
     busy: float | None = None
     growth_kb: float | None = None

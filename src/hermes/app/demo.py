@@ -38,7 +38,7 @@ ShowEvents = Callable[[Bus], AbstractAsyncContextManager[None]]
 
 
 class DemoAct(Value, kw_only=True, frozen=True):
-    """One host that is broken and fixed."""
+    """A host that is broken and fixed in the demonstration."""
 
     title: str
     scenario: Scenario
@@ -74,7 +74,7 @@ def demo_acts() -> tuple[DemoAct, ...]:
 
 
 class DemoResult(Value, kw_only=True, frozen=True):
-    """How one incident went, in seconds since the host was broken."""
+    """The times of one incident, in seconds since the host was broken."""
 
     host: str
     broken: str

@@ -64,7 +64,7 @@ VERIFY_WINDOW_S = 0.5
 
 @dataclass(frozen=True)
 class DrillAgent:
-    """Who responds in a drill, and with which parts of the application."""
+    """The agent that responds in a drill, and the parts of the application that it uses."""
 
     name: str
     model: str = NO_MODEL

@@ -180,7 +180,7 @@ class _ImpossibleError(HermesError):
 
 @dataclass(frozen=True)
 class _Preparation:
-    """What is known before the first copy is made."""
+    """Everything that is known before the first copy is made."""
 
     known: State
     live: State

@@ -46,7 +46,7 @@ FINAL_DELIVERY_TIMEOUT_S = 5.0
 
 @dataclass(frozen=True)
 class GatewayParts:
-    """What serves the chats of a process."""
+    """The parts of a process that serve its chats."""
 
     outbox: Outbox
     chats: ChatService

@@ -1,4 +1,4 @@
-"""What commands do with hooks: list them, trust one, try one, read the log."""
+"""Implements the commands for hooks: list them, trust one, try one, read the log."""
 
 from anyio import to_thread
 

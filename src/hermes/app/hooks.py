@@ -71,7 +71,7 @@ async def read_trust(journal: Journal) -> HookTrust:
 
 @dataclass
 class HookProgress:
-    """How far one hook has come in the journal."""
+    """The position in the journal that one hook has reached."""
 
     hook: Hook
     by: str

@@ -47,7 +47,7 @@ CLOSE_OUTCOMES = ("closed", "resolved", "no-incident", "recovered")
 
 
 class IncidentOutcome(Value, kw_only=True, frozen=True):
-    """What a person did about an incident."""
+    """The result of what a person did about an incident."""
 
     incident: str
     by: str

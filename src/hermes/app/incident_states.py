@@ -22,7 +22,7 @@ MAX_DETAIL_CHARS = 300
 
 
 class IncidentStates:
-    """Of one host. A state is kept once for each incident and moment."""
+    """Keeps the states of one host, once for each incident and moment."""
 
     def __init__(
         self,

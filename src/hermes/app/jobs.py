@@ -57,7 +57,7 @@ class LocalZone(Value, frozen=True):
 
 
 class JobPreview(Value, kw_only=True, frozen=True):
-    """What is shown before and after a job is added: the meaning, not the words."""
+    """The meaning of a schedule, shown before and after a job is added."""
 
     meaning: str
     zone: str

@@ -26,7 +26,7 @@ WaitForRedirect = Callable[[str], Awaitable[str]]
 
 
 class LoginOptions(Value, kw_only=True, frozen=True):
-    """How a person logs in."""
+    """The options with which a person logs in."""
 
     paste: bool = False
     """Whether the address is pasted, because the browser runs on another machine."""

@@ -39,7 +39,7 @@ class ServerRecipe(Value, kw_only=True, frozen=True):
 
 
 class ServerReview(Value, kw_only=True, frozen=True):
-    """What a server offers now, and how each tool would be classed."""
+    """The current offer of a server, with the class that each tool would get."""
 
     pin: ServerPin
     """As it was reviewed last; without tools for a new server."""

@@ -1,4 +1,4 @@
-"""One process at a time for each run: a lock that ends with its process, however it ends."""
+"""Lets one process at a time work on a run, by a lock that ends with its process."""
 
 import os
 from contextlib import suppress

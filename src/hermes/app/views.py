@@ -1,4 +1,4 @@
-"""What people look at, as plain values for the terminal, chats and the web."""
+"""Describes approvals and incidents as plain values for the terminal, chats and the web."""
 
 from datetime import UTC, datetime, timedelta
 

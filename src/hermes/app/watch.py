@@ -1,22 +1,22 @@
 """`hermes watch`: probes, webhooks and Prometheus in; incidents handled; notifications out."""
 
 import sys
-from collections.abc import AsyncGenerator, Callable, Collection, Mapping, Sequence
+from collections.abc import AsyncGenerator, Collection, Mapping, Sequence
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field, replace
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
 import anyio
 import msgspec
-from anyio.abc import TaskGroup, TaskStatus
+from anyio.abc import TaskGroup
 
+from hermes.app.alert_sources import open_alert_sources
 from hermes.app.application import Application, open_application
 from hermes.app.health import probe_rounds
 from hermes.app.journal_upkeep import JournalMonitor, write_warning
 from hermes.app.learned_checks import open_learned_checks
-from hermes.app.models import ModelReachability, refuse_own_address
+from hermes.app.models import ModelReachability
 from hermes.app.policy import LazyPolicy, with_waiting_approvals, with_watch_mode
 from hermes.app.probes import AdaptProbe, AdmittedProbes, find_probes, follow_services
 from hermes.app.run_locks import RunLocked, RunLockError, lock_run
@@ -41,13 +41,12 @@ from hermes.sre.triage.triage import Triage
 from hermes.sre.watch import WATCH_RUN, IncidentWatch
 
 if TYPE_CHECKING:
-    from hermes.app.web.activity import JournalActivity
     from hermes.gateway.manifest import ConfiguredChannel
     from hermes.sre.context import IncidentContext
     from hermes.sre.model_responder import ModelResponder
 
 NO_MODEL = "none"
-"""In place of a model: playbooks alone."""
+"""Given as the model, it means that playbooks work alone."""
 FINAL_NOTIFICATIONS_TIMEOUT_S = 5.0
 """Seconds for sending due notifications before the watch ends."""
 MODE_TEXT_BY_SET = {
@@ -60,8 +59,6 @@ ALREADY_WATCHING_TEXT = (
 )
 
 WatchOutput = Literal["terminal", "chats"]
-LISTEN_AGAIN_S = 60.0
-"""Seconds until a port that another program has is tried again."""
 ALL_OUTPUTS: tuple[WatchOutput, ...] = ("terminal", "chats")
 
 
@@ -71,16 +68,16 @@ class RunningWatch:
 
     application: Application
     watch: IncidentWatch
-    found: AdmittedProbes
-    """Its probes, as they run."""
+    admitted: AdmittedProbes
+    """Its probes, as the policy admitted them."""
     job_settings: LoadedSettings
-    """Those that jobs run under: without the mode of the watch."""
+    """The settings that jobs run under, without the mode of the watch."""
     address: str = ""
     """Addresses that alerts can be sent to."""
     reachability: ModelReachability | None = None
     """None where no model is used."""
     scheduler: ProbeScheduler | None = None
-    """What runs the probes; None in a gym box, where nothing is scheduled."""
+    """Runs the probes; None in a gym box, where nothing is scheduled."""
 
     async def keep_schedule(self) -> None:
         """Run what is due, or stand by while another process does, until cancelled."""
@@ -116,13 +113,13 @@ class RunningWatch:
 
     @property
     def mode_text(self) -> str:
-        """What it may do, for the first lines of the watch."""
+        """A description of what the watch may do, for its first lines."""
         chosen = self.application.loaded.settings.policy.set
         return MODE_TEXT_BY_SET.get(chosen, f"policy set {chosen}")
 
     @property
     def responder_text(self) -> str:
-        """What responds to an incident, as far as it is known."""
+        """A description of what responds to an incident, as far as it is known."""
         if self.reachability is None:
             return "no model: playbooks and checks only"
         return f"playbooks, then {self.reachability.description}"
@@ -214,17 +211,17 @@ async def open_watch(
                 group.start_soon(application.keep_traces, write_warning)
             await notifications.start(group)
             await group.start(parts.watch.run)
-            address = await _open_alert_sources(
+            address = await open_alert_sources(
                 group, application, parts.watch, gauges, listen=listen, api=api
             )
             if not in_box:
                 group.start_soon(parts.follow_services, application, adapt)
-            if parts.found.probes or parts.found.found_now:
+            if parts.admitted.probes or parts.admitted.found_now:
                 group.start_soon(parts.scheduler.run)
             yield RunningWatch(
                 application,
                 parts.watch,
-                parts.found,
+                parts.admitted,
                 job_settings,
                 address,
                 parts.reachability,
@@ -237,9 +234,9 @@ async def open_watch(
 
 @dataclass(frozen=True)
 class WatchParts:
-    """What notices faults and works on them."""
+    """The parts of a watch that detect faults and work on them."""
 
-    found: AdmittedProbes
+    admitted: AdmittedProbes
     inventory: InventoryStore
     scheduler: ProbeScheduler
     playbooks: PlaybookCache
@@ -329,7 +326,7 @@ async def _fill_playbooks(playbook_cache: PlaybookCache) -> None:
 
 @dataclass(frozen=True)
 class WatchNotifications:
-    """What composes notifications, what delivers them, and the chats that are configured."""
+    """The notifier, the outbox that delivers, and the configured chats of a watch."""
 
     application: Application
     notifier: Notifier
@@ -385,97 +382,6 @@ def _open_notifications(
 def _print_line(text: str) -> None:
     sys.stdout.write(text)
     sys.stdout.flush()
-
-
-async def _open_alert_sources(
-    group: TaskGroup,
-    application: Application,
-    watch: IncidentWatch,
-    gauges: Callable[[], Mapping[str, float]],
-    *,
-    listen: bool,
-    api: Sequence[HttpRoute],
-) -> str:
-    loaded = application.loaded
-    prometheus = loaded.settings.sre.prometheus
-    if prometheus.url:
-        from hermes.sre.prometheus import PrometheusSource
-
-        secret = loaded.secrets.get(prometheus.token_variable) or ""
-        source = PrometheusSource(application.bus.publish, prometheus, secret=secret)
-        await source.restore(application.journal, datetime.now(UTC))
-        group.start_soon(source.run)
-    kubernetes = loaded.settings.sre.kubernetes
-    if kubernetes.watch:
-        from hermes.sre.cluster.event_source import KubernetesEventSource
-
-        events = KubernetesEventSource(
-            application.bus.publish, kubernetes, application.agent_dependencies.environment
-        )
-        await events.restore(application.journal, datetime.now(UTC))
-        group.start_soon(events.run)
-    if not listen:
-        return ""
-    from hermes.web.alert_server import AlertListenError, WatchStatus, serve_alerts
-
-    reader: JournalActivity | None = None
-
-    async def activity() -> Mapping[str, float]:
-        from hermes.app.web.activity import JournalActivity
-
-        nonlocal reader
-        reader = reader or JournalActivity(loaded, application.journal)
-        return await reader.gauges()
-
-    async def token_rights(token: str) -> Sequence[str]:
-        from hermes.web.tokens import TokenRegistry
-
-        found = await TokenRegistry(application.journal).find(token)
-        return found.rights if found is not None else ()
-
-    watched = WatchStatus(
-        open_incidents=watch.by_severity,
-        heartbeat=lambda: watch.heartbeat_at,
-        gauges=gauges,
-        activity=activity,
-        token_rights=token_rights,
-    )
-    web = loaded.settings.web
-    refuse_own_address(loaded)
-    token = loaded.secrets.get(web.token_variable) or ""
-
-    async def serve(*, task_status: TaskStatus[str]) -> None:
-        """Without the port the watch goes on: a host that is not watched is worse."""
-        while True:
-            try:
-                await serve_alerts(
-                    application.bus,
-                    web,
-                    token=token,
-                    watch=watched,
-                    api=api,
-                    task_status=task_status,
-                )
-            except AlertListenError as error:
-                if task_status is not anyio.TASK_STATUS_IGNORED:
-                    write_warning(f"no alerts of other monitors are received: {error}")
-                    task_status.started("")
-                    task_status = anyio.TASK_STATUS_IGNORED
-            await anyio.sleep(LISTEN_AGAIN_S)
-
-    return str(await group.start(serve))
-
-
-def with_cluster_events(loaded: LoadedSettings) -> LoadedSettings:
-    """The settings of a watch that takes the events of the cluster. Raises `SettingsError`."""
-    sre = loaded.settings.sre
-    if not sre.kubernetes.configured:
-        raise SettingsError(
-            "no cluster is configured: hermes config set sre.kubernetes.kubeconfig ~/.kube/config, "
-            "and sre.kubernetes.context with a context that it names"
-        )
-    watched = msgspec.structs.replace(sre.kubernetes, watch=True)
-    return loaded.with_sections(sre=msgspec.structs.replace(sre, kubernetes=watched))
 
 
 def _open_journal_monitor(application: Application) -> JournalMonitor | None:

@@ -20,8 +20,8 @@ READ_ONLY_EFFECTS = frozenset({"read", "read-as-root", "network-local", "network
 
 
 class ConfinementProfile(Value, kw_only=True, frozen=True):
-    """What a command may do according to the policy; the kernel refuses the rest. The default:
-    read."""
+    """The rights of a command according to the policy; the kernel refuses the rest. By default it
+    may only read."""
 
     changes: bool = False
     """Whether it was judged to change something, on this host or another. A command that only reads
@@ -108,7 +108,7 @@ class ConfinementProfile(Value, kw_only=True, frozen=True):
 
 
 class KernelSupport(Value, kw_only=True, frozen=True):
-    """What the kernel under an environment can enforce."""
+    """The restrictions that the kernel under an environment can enforce."""
 
     landlock: int = 0
     """The version of Landlock; 0 is none."""
@@ -181,7 +181,7 @@ def argument_text(value: object) -> str:
 
 
 class AuditModeVerdict(Value, frozen=True):
-    """What a rule in audit mode would have decided."""
+    """The verdict that a rule in audit mode would have given."""
 
     rule: str
     effect: str

@@ -1,4 +1,4 @@
-"""One stream of events: written to the journal first, then delivered to subscribers."""
+"""Writes events to the journal first, and then delivers them to subscribers."""
 
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager

@@ -14,7 +14,7 @@ from hermes.core.messages import Value
 
 
 class Address(Value, frozen=True):
-    """Where a message goes: a chat of a channel, and a thread or topic in it."""
+    """The destination of a message: a chat of a channel, and a thread or topic in it."""
 
     channel: str
     chat: str = ""
@@ -42,7 +42,7 @@ SpanStyle = Literal["bold", "italic", "strike", "code", "pre", "link", "quote"]
 
 
 class TextSpan(Value, frozen=True):
-    """How a part of a text is shown: from `start` up to `end`, in code points."""
+    """The style of a part of a text, from `start` up to `end`, in code points."""
 
     start: int
     end: int
@@ -114,7 +114,7 @@ class MediaItem(Value, kw_only=True, frozen=True):
 
 
 class InboundMessage(Value, kw_only=True, frozen=True):
-    """What a person sent: text, files, or the press of a button."""
+    """A message that a person sent: text, files, or the press of a button."""
 
     key: str
     """Unique in its channel: a message received twice has the same one."""
@@ -211,7 +211,7 @@ class FetchesMedia(Protocol):
 
 @runtime_checkable
 class ReceivesWebhooks(Protocol):
-    """Its platform delivers to our web server, which keeps the deliveries of a channel in a folder
+    """A channel whose platform delivers to our web server, which keeps the deliveries in a folder
     until `listen` has taken them."""
 
     def receive_from(self, folder: Path) -> None:
@@ -221,7 +221,7 @@ class ReceivesWebhooks(Protocol):
 
 @runtime_checkable
 class CatchesUp(Protocol):
-    """Its platform repeats nothing that was sent while Hermes did not listen."""
+    """A channel whose platform repeats nothing that was sent while Hermes did not listen."""
 
     def resume(self, last: Mapping[Address, str]) -> None:
         """Called before `listen` with the reference of the last recorded message of each chat:

@@ -76,7 +76,7 @@ class ProviderUnreachable(TemporaryModelError):
 
 
 class ModelTimedOut(TemporaryModelError):
-    """No answer, or no next token, in time."""
+    """The model gave no answer, or no next token, in time."""
 
 
 class MalformedReply(TemporaryModelError):
@@ -132,7 +132,7 @@ class StoreError(HermesError):
 
 
 class StoreFull(StoreError):
-    """No space left: acknowledged events are safe, this write did not happen."""
+    """No space is left. Acknowledged events are safe; this write did not happen."""
 
 
 class StoreReadOnly(StoreError):

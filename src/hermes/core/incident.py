@@ -49,7 +49,7 @@ WITHDRAWN_LABEL = "withdrawn"
 
 
 class AlertFacts(Value, kw_only=True, frozen=True):
-    """What an alert says, for playbooks and checks."""
+    """The contents of an alert, for playbooks and checks."""
 
     title: str = ""
     text: str = ""

@@ -38,7 +38,7 @@ JOB_KINDS = (
 
 
 class JobOccurrence(Value, kw_only=True, frozen=True):
-    """One due time, and what has become of it."""
+    """A due time of a job, and what has become of it."""
 
     id: str
     job: str

@@ -31,7 +31,7 @@ class SessionQuery(Value, kw_only=True, frozen=True):
 
 
 class TranscriptLine(Value, kw_only=True, frozen=True):
-    """One message, call, result or remembered fact."""
+    """A message, call, result or remembered fact."""
 
     seq: int
     """Its number in the journal."""

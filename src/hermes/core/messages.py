@@ -14,7 +14,7 @@ class Value(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 class Risk(StrEnum):
-    """What a tool may change; the first thing that a policy checks."""
+    """The kind of change that a tool may make; a policy checks it first."""
 
     READ = "read"
     CHANGE = "change"

@@ -64,7 +64,7 @@ class NotificationSink(Protocol):
 
 @dataclass(frozen=True)
 class ChannelOpening:
-    """What a notification channel is opened with."""
+    """The arguments with which a notification channel is opened."""
 
     name: str
     """The name of the sink in the journal."""
@@ -79,7 +79,7 @@ class ChannelOpening:
 
 
 class SinkFilter(Value, kw_only=True, frozen=True):
-    """Which notifications one sink accepts."""
+    """Selects the notifications that one sink accepts."""
 
     sink: str
     severity: Severity = "P3"

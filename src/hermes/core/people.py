@@ -114,7 +114,7 @@ def people_problems(section: Mapping[str, PersonSettings]) -> Iterator[tuple[str
 
 
 class People:
-    """Who is who. The persons of the settings win over those that commands added."""
+    """The register of people. Persons of the settings win over those that commands added."""
 
     def __init__(
         self,

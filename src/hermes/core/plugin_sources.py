@@ -30,7 +30,7 @@ _WORD = re.compile(r"[\w-]+")
 
 
 class PluginSource(Value, frozen=True):
-    """Where one plug-in of an outside author comes from."""
+    """The place from which a plug-in of an outside author comes."""
 
     group: str
     name: str

@@ -13,7 +13,7 @@ from hermes.core.messages import Value
 
 
 class ProgramResult(Value, kw_only=True, frozen=True):
-    """How a program ended, and what it wrote."""
+    """The exit code and the output of a program."""
 
     exit_code: int
     output: bytes = b""
@@ -74,7 +74,7 @@ class SendsAudio(Protocol):
 
 
 class SpokenText(Value, kw_only=True, frozen=True):
-    """What an engine understood."""
+    """The text that an engine understood."""
 
     text: str
     engine: str

@@ -40,7 +40,7 @@ class WebSearchHit(Value, kw_only=True, frozen=True):
 
 @dataclass(frozen=True)
 class SearchRequest:
-    """One request to a provider. The headers may contain its key, so they are never shown."""
+    """A request to a provider. Its headers may contain the key, so they are never shown."""
 
     method: str
     url: str
@@ -50,7 +50,7 @@ class SearchRequest:
 
 @dataclass(frozen=True)
 class SearchProviderContext:
-    """What a provider may know: its address, as far as one is set, and its key."""
+    """The address of a provider, as far as one is set, and its key."""
 
     name: str
     url: str = ""

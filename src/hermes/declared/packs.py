@@ -31,7 +31,7 @@ _MIN_USED_SHARE = 0.5
 
 
 class _Place(msgspec.Struct, array_like=True, gc=False):
-    """Where a piece is: the block's position in the file, and its own in the block."""
+    """The position of a piece: the block in the file, and the piece in the block."""
 
     block: int
     block_bytes: int

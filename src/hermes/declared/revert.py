@@ -29,7 +29,7 @@ class RevertStep(Value, frozen=True):
 
 
 class RevertPlan(Value, frozen=True, kw_only=True):
-    """How to revert one change; either `steps` or `impossible` is empty."""
+    """A plan to revert one change; either `steps` or `impossible` is empty."""
 
     change: StateChange
     steps: tuple[RevertStep, ...] = ()

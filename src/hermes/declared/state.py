@@ -226,7 +226,7 @@ def _server_of(setting: ItemId) -> str:
 
 
 class _LeftOut:
-    """What at least one of two states did not look at."""
+    """The items that at least one of two states did not look at."""
 
     def __init__(self, *states: State) -> None:
         named = {each.partition(": ")[0] for state in states for each in state.left_out}

@@ -38,11 +38,11 @@ _ARRAY_MARK = b"\xdd"
 
 
 class UnknownStateError(HermesError):
-    """No such state, or one that cannot be read."""
+    """There is no such state, or it cannot be read."""
 
 
 class StoreLimits(Value, frozen=True, kw_only=True):
-    """How much is kept; the oldest states go first, the newest known good state never."""
+    """Limits on what is kept. The oldest states go first, the newest known good state never."""
 
     states: int = 12
     """Of one host and source."""

@@ -245,11 +245,14 @@ class ProcessRegistry:
             with anyio.move_on_after(entry.check_interval):
                 await tracked.done.wait()
                 return
-            seconds = (datetime.now(UTC) - entry.started_at).total_seconds()
-            output = tracked.unreported()
-            await self._publish(
-                ProcessReported(run=entry.run, process=entry.id, seconds=seconds, output=output)
-            )
+            async with tracked.publishing:
+                if tracked.ended:
+                    return
+                seconds = (datetime.now(UTC) - entry.started_at).total_seconds()
+                output = tracked.unreported()
+                await self._publish(
+                    ProcessReported(run=entry.run, process=entry.id, seconds=seconds, output=output)
+                )
 
     async def _listen(self, tracked: TrackedProcess) -> None:
         while data := await tracked.process.output():
@@ -277,6 +280,8 @@ class ProcessRegistry:
         """Publishes the end, then saves it: a crash in between publishes it twice, not never."""
         tracked.ended = True
         with anyio.CancelScope(shield=True):
+            async with tracked.publishing:  # a report that has begun is published before the end
+                pass
             await self._publish_matches(tracked, tracked.watch.finish())
             await self._publish_refusals(tracked)
             await self._publish(

@@ -24,7 +24,7 @@ _ANSWER = re.compile(rf"/?({'|'.join(_WORDS)})\s+([0-9a-z-]{{4,64}})", re.IGNORE
 
 
 class AnswerText(Value, kw_only=True, frozen=True):
-    """What a message says about an approval request."""
+    """An answer to an approval request, as read from a message."""
 
     approval: str
     """The id of the request, or its end as people write it."""

@@ -54,7 +54,7 @@ class DeliveryAttempt(Value, frozen=True):
 
 
 class PendingDelivery:
-    """One notification that is to be delivered to one destination."""
+    """A notification that is to be delivered to one destination."""
 
     def __init__(self, seq: int, notice: NotificationQueued, destination: str) -> None:
         self.seq, self.notice, self.destination = seq, notice, destination

@@ -42,7 +42,7 @@ class HookManifest(Value, kw_only=True, frozen=True, forbid_unknown_fields=True)
 
 
 class Hook(Value, kw_only=True, frozen=True):
-    """One folder of `hooks/`."""
+    """A hook: one folder of `hooks/`."""
 
     name: str
     folder: str
@@ -62,7 +62,7 @@ class Hook(Value, kw_only=True, frozen=True):
 
 
 class TrustRecord(Value, kw_only=True, frozen=True):
-    """What a person said last about a hook."""
+    """The last decision of a person about a hook."""
 
     digest: str = ""
     """Empty: it is not trusted any more."""
@@ -74,7 +74,7 @@ class TrustRecord(Value, kw_only=True, frozen=True):
 
 
 class HookTrust:
-    """Who trusts which hook, folded from the events of `TRUST_KINDS`."""
+    """The trust in each hook, folded from the events of `TRUST_KINDS`."""
 
     def __init__(self) -> None:
         self._records: dict[str, TrustRecord] = {}

@@ -27,14 +27,15 @@ class InboxDecision(Value, frozen=True):
 
 
 class KnowsPeople(Protocol):
-    """Who was let in: with a code, or by a name in the settings."""
+    """Knows who was let in, with a code or by a name in the settings."""
 
     def name_of(self, channel: str, id: str) -> str: ...
     def is_paired(self, channel: str, id: str) -> bool: ...
 
 
 class Inbox:
-    """Of one channel. `is_own_thread` tells threads in which Hermes takes part."""
+    """Decides on the messages of one channel. `is_own_thread` tells threads in which Hermes takes
+    part."""
 
     def __init__(
         self,

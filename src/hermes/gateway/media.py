@@ -21,7 +21,8 @@ _DAY_S = 86_400.0
 
 
 class MediaCache:
-    """In the home folder. A file is named by its content, so the same one is kept once."""
+    """Keeps received files in the home folder. A file is named by its content, so the same one is
+    kept once."""
 
     def __init__(self, home: Path, *, max_bytes: int, max_age_days: float) -> None:
         self._home = home
@@ -80,7 +81,7 @@ def is_made_recording(path: Path, home: Path) -> bool:
 
 
 class StickerCache:
-    """What is known of each sticker, so that it is described once."""
+    """Remembers the description of each sticker, so that it is described once."""
 
     def __init__(self, home: Path) -> None:
         self._path = home / STICKER_FILE

@@ -19,7 +19,7 @@ ChatId = str | int
 
 
 class ChannelSettings(msgspec.Struct, kw_only=True, frozen=True, forbid_unknown_fields=True):
-    """What the settings of all chat channels have in common."""
+    """The settings that all chat channels have in common."""
 
     secret_names: ClassVar[tuple[str, ...]] = ()
     """Secrets without which the channel is not used, by the name of their variable."""

@@ -1,4 +1,4 @@
-"""How the outbox reaches one channel: a plain sink here, a chat in `chat_transport`."""
+"""Connects the outbox with one channel: a plain sink here, a chat in `chat_transport`."""
 
 from collections import deque
 from dataclasses import dataclass
@@ -14,7 +14,8 @@ PACE_WINDOW_S = 60.0
 
 
 class SendingPace(Value, kw_only=True, frozen=True):
-    """How often messages may be sent before the platform answers with a rate limit."""
+    """Limits how often messages are sent, so that the platform does not answer with a rate
+    limit."""
 
     interval_s: float = 1.0
     """Seconds between two messages to one chat."""
@@ -26,7 +27,7 @@ class SendingPace(Value, kw_only=True, frozen=True):
 
 @dataclass
 class TransportRequest:
-    """One attempt to deliver a notification."""
+    """An attempt to deliver a notification."""
 
     notice: NotificationQueued
     destination: str

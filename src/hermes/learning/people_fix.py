@@ -48,7 +48,7 @@ CATEGORIES = (
 
 
 class PeopleFix(Value, frozen=True, kw_only=True):
-    """What people changed, reduced to what was needed."""
+    """The changes that people made, reduced to those that were needed."""
 
     details: IncidentDetails
     services: tuple[str, ...]

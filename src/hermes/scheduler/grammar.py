@@ -57,7 +57,7 @@ _AT_START = re.compile(
 
 
 class ScheduleReading(Value, frozen=True):
-    """What a phrase means, and which parts of it were assumed."""
+    """The meaning of a phrase, and which parts of it were assumed."""
 
     schedule: JobSchedule
     assumptions: tuple[str, ...] = ()

@@ -21,7 +21,7 @@ MAX_NAMED = 3
 
 
 class CauseFixStep(Value, kw_only=True, frozen=True):
-    """One command of the revert, or one that makes it take effect."""
+    """A command of the revert, or one that makes the revert take effect."""
 
     command: str
     undo: str = ""
@@ -101,7 +101,7 @@ def _names(labels: Sequence[str]) -> str:
 
 @dataclass(frozen=True)
 class FailingCase:
-    """What has to be explained."""
+    """The failure that a cause has to explain."""
 
     details: IncidentDetails
     failing: Sequence[CheckResult]

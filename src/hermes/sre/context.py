@@ -123,7 +123,7 @@ class IncidentContext:
 
 @dataclass(frozen=True)
 class IncidentWork:
-    """One incident, and everything that the work on it uses."""
+    """An incident together with everything that the work on it uses."""
 
     context: IncidentContext
     details: IncidentDetails

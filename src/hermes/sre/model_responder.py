@@ -38,7 +38,7 @@ class FailedAttempt(Value, kw_only=True, frozen=True):
 
 
 class FixResult(Value, kw_only=True, frozen=True):
-    """What a model says about its fix; checks decide whether it helped."""
+    """The account of a model about its fix; checks decide whether it helped."""
 
     gave_up: str = ""
     """Why nothing could be done; empty when it tried."""

@@ -63,7 +63,7 @@ NoticeKind = Literal[
 
 
 class SinkSettings(msgspec.Struct, kw_only=True, frozen=True, forbid_unknown_fields=True):
-    """One destination of notifications."""
+    """A destination of notifications."""
 
     kind: str
     """webhook: JSON by POST; ntfy: text by POST, title and priority as headers; log: a file;

@@ -118,7 +118,7 @@ class VerificationResult(Value, kw_only=True, frozen=True):
 
 
 class FixRehearsal(Value, kw_only=True, frozen=True):
-    """What a copy of the host has shown of a fix."""
+    """The result of a fix on a copy of the host."""
 
     seconds: float = 0.0
     """How long the fix took there; a slow host gets more time."""

@@ -19,7 +19,7 @@ P = ParamSpec("P")
 
 
 class ToolRequirements(Value, kw_only=True, frozen=True):
-    """What must exist before a tool is offered."""
+    """Requirements that must be met before a tool is offered."""
 
     programs: tuple[str, ...] = ()
     """Found by name in the environment where the tool will run."""

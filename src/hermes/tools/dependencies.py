@@ -1,4 +1,4 @@
-"""What tools share: the settings, the other tools, and the file versions that each run has seen."""
+"""Shared by tools: the settings, the other tools, and the file versions that each run has seen."""
 
 import hashlib
 import posixpath
@@ -65,7 +65,7 @@ class SeenFiles:
 
 
 class Unavailable:
-    """In place of what a tool uses, where there is none: the tool can be listed, and refuses."""
+    """Stands in for a part that is missing: the tool can be listed, and refuses to run."""
 
     def __init__(self, why: str) -> None:
         self._why = why

@@ -42,7 +42,7 @@ _ANSWER_PREFIX = "{{answer."
 
 
 class SystemEndpoint(Value, kw_only=True, frozen=True):
-    """Where a system is, and what is sent with each request to it."""
+    """The address of a system, and what is sent with each request to it."""
 
     name: str
     url: str

@@ -144,7 +144,8 @@ TOOLSETS: Mapping[str, Toolset] = {
 
 @dataclass(frozen=True, kw_only=True)
 class HostCapabilities:
-    """What this host has. None: not checked, so nothing is reported as missing."""
+    """The programs and features of this host. None means not checked, so nothing is reported as
+    missing."""
 
     programs: Container[str] | None = None
     variables: Container[str] | None = None

@@ -1,4 +1,4 @@
-"""Who calls the API: tokens, rights, and how much each token may ask for."""
+"""Authenticates callers of the API: tokens, rights, and how much each token may ask for."""
 
 from collections import defaultdict, deque
 from collections.abc import Awaitable, Callable, Iterator

@@ -1,4 +1,4 @@
-"""What the API needs of the agent: turns of conversations, part by part."""
+"""The interface between the API and the agent: turns of conversations, part by part."""
 
 from collections.abc import Sequence
 from datetime import datetime
@@ -102,7 +102,7 @@ class AgentTurns(Protocol):
 
 
 class HistoryIndex(Protocol):
-    """Which run has which history, by digest and person."""
+    """Finds the run that has a history, by digest and person."""
 
     async def find_run(self, digest: str, person: str) -> str: ...
     async def record(self, run: str, digest: str, person: str) -> None: ...

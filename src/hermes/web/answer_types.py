@@ -1,4 +1,4 @@
-"""What the API answers and reads, as types: they encode the answers and describe them."""
+"""Types of the API: they encode its answers, decode its requests, and describe both."""
 
 from datetime import datetime
 from typing import Any, Literal
@@ -206,7 +206,7 @@ class RunUpdate(ApiValue, frozen=True):
 
 
 class StartedJob(ApiValue, frozen=True):
-    """What a hook has started."""
+    """The job that a hook has started."""
 
     job: str
     occurrence: str

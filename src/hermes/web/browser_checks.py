@@ -1,4 +1,4 @@
-"""What a request of a browser must be before a page is shown or a form is accepted."""
+"""Checks a request of a browser before a page is shown or a form is accepted."""
 
 import hashlib
 import hmac

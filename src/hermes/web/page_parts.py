@@ -43,7 +43,7 @@ class PageVersion:
 
 
 class PagePatch(Struct, frozen=True, omit_defaults=True, rename={"base": "from", "version": "to"}):
-    """What turns one version of a page into another one."""
+    """The difference between two versions of a page."""
 
     base: str
     """The version that it applies to; empty: any."""

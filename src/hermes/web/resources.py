@@ -34,7 +34,8 @@ BEFORE = QueryParameter("before", "Only what is older than the one with this id.
 
 
 class ApiViews(Protocol):
-    """What the API shows. Each method may raise `HermesError`, and `UnknownIdError` for an id."""
+    """Reads everything that the API shows. Each method may raise `HermesError`, and
+    `UnknownIdError` for an id."""
 
     async def incidents(
         self, *, only_open: bool, limit: int, before: str
@@ -51,7 +52,8 @@ class ApiViews(Protocol):
 
 
 class ApiActions(Protocol):
-    """What the API does for a person. Each method may raise `HermesError` and `UnknownIdError`."""
+    """Acts for a person through the API. Each method may raise `HermesError` and
+    `UnknownIdError`."""
 
     async def answer_approval(
         self, id: str, answer: ApprovalAnswer, *, person: str

@@ -4,7 +4,7 @@ import msgspec
 
 
 class WebhookSettings(msgspec.Struct, kw_only=True, frozen=True, forbid_unknown_fields=True):
-    """One entry of `web.hooks`."""
+    """An entry of `web.hooks`."""
 
     job: str
     """The job that a request starts, with its body as untrusted text."""

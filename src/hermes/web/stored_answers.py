@@ -42,7 +42,7 @@ class StoredAnswer(Value, kw_only=True, frozen=True):
 
 
 class AnswerStore:
-    """One folder for one server. Reading and writing is done in threads."""
+    """Stores answers in one folder for one server. It reads and writes in threads."""
 
     def __init__(
         self, folder: Path, now: Callable[[], datetime] = lambda: datetime.now(UTC)

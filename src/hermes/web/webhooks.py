@@ -46,7 +46,7 @@ class HookJobs(Protocol):
 
 
 class ChannelDeliveries(Protocol):
-    """What the platform of a channel delivers to us."""
+    """The deliveries of a platform to one of our channels."""
 
     def challenge(self, query: Mapping[str, str]) -> str | None:
         """Return what is answered when the platform asks whether the address is ours."""

@@ -18,7 +18,7 @@ NO_TURN_TEXT = "Nothing is running."
 
 
 class ChatHost(Protocol):
-    """What commands need of the service that runs the sessions."""
+    """The service that runs the sessions, as chat commands need it."""
 
     application: Application
 

@@ -37,7 +37,7 @@ Transcribe = Callable[[bytes], Awaitable["SpokenText"]]
 
 @dataclass(frozen=True)
 class MessageParts:
-    """What a conversation gets of a received message."""
+    """The parts of a received message that a conversation gets."""
 
     text: str
     attached: tuple[AttachedText, ...] = ()

@@ -1,4 +1,4 @@
-"""Which session each chat is in, which messages still wait, and how many turns run at once."""
+"""Tracks which session each chat is in, which messages wait, and how many turns run at once."""
 
 from collections import Counter, OrderedDict
 from collections.abc import AsyncGenerator, Mapping
@@ -32,7 +32,7 @@ CATCH_UP_PERIOD = timedelta(days=30)
 
 
 class TurnLimits:
-    """How many turns run at once: of one person, and in all."""
+    """Limits how many turns run at once: of one person, and in all."""
 
     def __init__(self, per_person: int, in_all: int) -> None:
         self._per_person, self._in_all = per_person, in_all

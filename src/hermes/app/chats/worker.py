@@ -71,7 +71,7 @@ class IdleCommand:
 
 
 class OpenQuestion:
-    """What the agent wants to know from the people of a chat."""
+    """A question of the agent to the people of a chat, until it is answered."""
 
     def __init__(self, id: str, choices: tuple[str, ...]) -> None:
         self.id, self._choices = id, choices
@@ -101,7 +101,7 @@ class OpenQuestion:
 
 @dataclass
 class ChatContext:
-    """What all sessions of a gateway share."""
+    """Everything that the sessions of a gateway share."""
 
     application: Application
     sessions: ChatSessions

@@ -1,4 +1,4 @@
-"""What became of every due time, and of its delivery, read from the journal; and runs by hand."""
+"""Reads from the journal the outcome of every due time, its delivery, and runs by hand."""
 
 from collections.abc import Mapping
 from datetime import datetime
@@ -21,7 +21,7 @@ DELIVERY_KINDS = ("notice.sent", "notice.tried")
 
 
 class JobHistoryRow(Value, kw_only=True, frozen=True):
-    """One due time, or several that were missed together."""
+    """A due time with its outcome, or several that were missed together."""
 
     job: str
     due: datetime

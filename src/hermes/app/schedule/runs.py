@@ -66,7 +66,8 @@ BuiltInJob = Callable[[Job, JobOccurrence], Awaitable[JobResult]]
 
 
 class JobRunner:
-    """Its method `run` is what the clock calls. `loaded` are the settings that jobs run under."""
+    """Runs due jobs; the clock calls its method `run`. `loaded` are the settings that jobs run
+    under."""
 
     def __init__(
         self,
@@ -202,7 +203,7 @@ class JobRunner:
 
 
 class AgentJobRun:
-    """One run of a job in an application of its own."""
+    """A run of one job in an application of its own."""
 
     def __init__(
         self,

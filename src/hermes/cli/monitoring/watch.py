@@ -88,7 +88,7 @@ def watch(ctx: click.Context, /, as_json: bool, **options: object) -> int:
 def _watch(ctx: click.Context, options: dict[str, object], as_json: bool) -> int:
     loaded = load_settings(ctx)
     if options.get("kubernetes"):
-        from hermes.app.watch import with_cluster_events
+        from hermes.app.alert_sources import with_cluster_events
 
         loaded = with_cluster_events(loaded)
     if not raise_priority(loaded.settings.sre.niceness):
@@ -288,7 +288,7 @@ def _print_start(running: "RunningWatch", *, up: bool) -> None:
 
 
 def _print_first_lines(running: "RunningWatch") -> None:
-    found = running.found
+    found = running.admitted
     probes = "1 probe" if len(found.probes) == 1 else f"{len(found.probes)} probes"
     echo(f"on call: {probes}, {running.responder_text}")
     echo(running.mode_text)

@@ -1,4 +1,4 @@
-"""What people were asked, what they answered, and what followed from it."""
+"""Events about approvals: what people were asked, what they answered, and what followed."""
 
 from datetime import datetime
 from typing import Literal
@@ -91,7 +91,7 @@ class GrantRevoked(BaseEvent, tag="grant.revoked", kw_only=True, frozen=True):
 
 
 class ActionAnnounced(BaseEvent, tag="action.announced", kw_only=True, frozen=True):
-    """It continues after `seconds` unless a person stops it."""
+    """An action was announced; it continues after `seconds` unless a person stops it."""
 
     call_id: str
     shown: str

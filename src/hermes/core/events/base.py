@@ -1,4 +1,4 @@
-"""What all events have in common."""
+"""The fields and values that all events share."""
 
 from datetime import UTC, datetime
 from typing import Literal
@@ -27,7 +27,7 @@ PROGRAM_ORIGINS: frozenset[RunOrigin] = frozenset({"mcp"})
 
 
 class BaseEvent(Value, kw_only=True, tag_field="kind", frozen=True):
-    """What all events carry: when, and in which run (a session, an incident, an episode)."""
+    """The fields of all events: the time, and the run (a session, an incident, an episode)."""
 
     run: str
     at: datetime = field(default_factory=lambda: datetime.now(UTC))

@@ -46,7 +46,7 @@ class ChatSessionEnded(BaseEvent, tag="chat.ended", kw_only=True, frozen=True):
 
 
 class ChatVoiceChosen(BaseEvent, tag="chat.voice", kw_only=True, frozen=True):
-    """Whether the answers in this chat are also spoken, as its people chose."""
+    """People of this chat chose whether its answers are also spoken."""
 
     session: str
     on: bool

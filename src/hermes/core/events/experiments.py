@@ -76,7 +76,7 @@ class FixTested(BaseEvent, tag="fix.tested", kw_only=True, frozen=True):
 
 
 class KeptReading(Value, frozen=True, kw_only=True):
-    """What a check said when the state was kept."""
+    """The result of a check when the state was kept."""
 
     check: str
     ok: bool

@@ -104,7 +104,7 @@ class IncidentAcknowledged(BaseEvent, tag="incident.acknowledged", kw_only=True,
 
 
 class IncidentHint(BaseEvent, tag="incident.hint", kw_only=True, frozen=True):
-    """What a person says about an incident. Nobody has verified it, and it is no order."""
+    """A person said something about an incident. Nobody has verified it, and it is no order."""
 
     incident: str
     person: str
@@ -112,7 +112,8 @@ class IncidentHint(BaseEvent, tag="incident.hint", kw_only=True, frozen=True):
 
 
 class IncidentReopened(BaseEvent, tag="incident.reopened", kw_only=True, frozen=True):
-    """By a person; or by triage, because its service fails in a way that nobody has worked on."""
+    """An incident was opened again, by a person, or by triage because its service fails in a way
+    that nobody has worked on."""
 
     incident: str
     by: str
@@ -137,7 +138,7 @@ class PhaseEntered(BaseEvent, tag="incident.phase", kw_only=True, frozen=True):
 
 
 class LayerInvestigated(BaseEvent, tag="incident.layer", kw_only=True, frozen=True):
-    """What one investigator found; each claim refers to events of this run."""
+    """An investigator reported its findings; each claim refers to events of this run."""
 
     incident: str
     layer: str
@@ -166,7 +167,7 @@ class IncidentChecked(BaseEvent, tag="incident.checked", kw_only=True, frozen=Tr
 
 
 class IncidentAssessed(BaseEvent, tag="incident.assessed", kw_only=True, frozen=True):
-    """What the first checks of the whole host showed, before any change."""
+    """The first checks of the whole host have ended, before any change."""
 
     incident: str
     verdict: Literal["no-incident", "recovered", "wrong", "unknown"]
@@ -179,7 +180,7 @@ class IncidentAssessed(BaseEvent, tag="incident.assessed", kw_only=True, frozen=
 
 
 class EscalationLine(Value, kw_only=True, frozen=True):
-    """One fact, command or need that people are told when an incident is escalated."""
+    """A fact, command or need that people are told when an incident is escalated."""
 
     about: str
     """What it is about: process, error, log (older lines), file, configuration, port, disk,
@@ -191,7 +192,8 @@ class EscalationLine(Value, kw_only=True, frozen=True):
 
 
 class IncidentDiagnosed(BaseEvent, tag="incident.diagnosed", kw_only=True, frozen=True):
-    """What is broken, how, and by which value; `evidence` are numbers of events of this run."""
+    """A diagnosis: what is broken, how, and by which value. `evidence` holds numbers of events of
+    this run."""
 
     incident: str
     verdict: DiagnosisVerdict = "fix"

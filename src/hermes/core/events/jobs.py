@@ -15,7 +15,7 @@ JobOutcome = Literal["ran", "nothing", "failed", "timed-out", "unknown"]
 
 
 class JobSchedule(Value, kw_only=True, frozen=True):
-    """When a job is due: by cron expressions, at a fixed interval, or once."""
+    """The due times of a job: by cron expressions, at a fixed interval, or once."""
 
     text: str
     """As a person wrote it."""
@@ -33,7 +33,7 @@ class JobSchedule(Value, kw_only=True, frozen=True):
 
 
 class JobLimits(Value, kw_only=True, frozen=True):
-    """What one run of a job may use; 0 is the limit of the settings."""
+    """The limits of one run of a job; 0 stands for the limit of the settings."""
 
     seconds: float = 0.0
     tokens: int = 0
@@ -41,7 +41,7 @@ class JobLimits(Value, kw_only=True, frozen=True):
 
 
 class JobSpec(Value, kw_only=True, frozen=True):
-    """What a person asked for. Exactly one of task, command and built-in is given."""
+    """A job as a person asked for it. Exactly one of task, command and built-in is given."""
 
     name: str
     schedule: JobSchedule
@@ -102,7 +102,7 @@ class JobRemoved(BaseEvent, tag="job.removed", kw_only=True, frozen=True):
 
 
 class JobDue(BaseEvent, tag="job.due", kw_only=True, frozen=True):
-    """It is to run now. The first event with this occurrence counts."""
+    """A job became due. The first event with this occurrence counts."""
 
     job: str
     occurrence: str
@@ -115,7 +115,8 @@ class JobDue(BaseEvent, tag="job.due", kw_only=True, frozen=True):
 
 
 class JobStarted(BaseEvent, tag="job.started", kw_only=True, frozen=True):
-    """Only who wrote the first of these with one occurrence and attempt may do the work."""
+    """A process began the work. Only the writer of the first such event of an occurrence and
+    attempt may do it."""
 
     job: str
     occurrence: str

@@ -52,7 +52,7 @@ class FactConfirmed(BaseEvent, tag="memory.confirmed", kw_only=True, frozen=True
 
 
 class FactEnded(BaseEvent, tag="memory.ended", kw_only=True, frozen=True):
-    """It no longer holds; it stays readable with the time at which it ended."""
+    """A fact no longer holds; it stays readable with the time at which it ended."""
 
     fact: str
     by: str = ""
@@ -69,7 +69,7 @@ class FactForgotten(BaseEvent, tag="memory.forgotten", kw_only=True, frozen=True
 
 
 class FactsShown(BaseEvent, tag="memory.shown", kw_only=True, frozen=True):
-    """What was shown to a model, so that its use can be judged by the outcome of the run."""
+    """Facts were shown to a model, so that their use can be judged by the outcome of the run."""
 
     facts: tuple[str, ...] = ()
     messages: tuple[int, ...] = ()

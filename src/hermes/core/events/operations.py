@@ -33,7 +33,7 @@ class WatchStopped(BaseEvent, tag="watch.stopped", kw_only=True, frozen=True):
 
 
 class HealthChecked(BaseEvent, tag="health.checked", kw_only=True, frozen=True):
-    """One round of all probes, on schedule or by hand."""
+    """A round of all probes has ended, on schedule or by hand."""
 
     ok: bool
     checks: int = 0

@@ -66,7 +66,8 @@ class ModelAnswered(BaseEvent, tag="model.answered", kw_only=True, frozen=True):
 
 
 class ModelFailed(BaseEvent, tag="model.failed", kw_only=True, frozen=True):
-    """One attempt failed; `next` is what is tried instead, and after which pause."""
+    """An attempt to call a model failed; `next` says what is tried instead, and after which
+    pause."""
 
     model: str
     error: str

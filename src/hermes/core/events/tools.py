@@ -63,7 +63,8 @@ class ToolApproved(BaseEvent, tag="tool.approved", kw_only=True, frozen=True):
 
 
 class ToolStarted(BaseEvent, tag="tool.started", kw_only=True, frozen=True):
-    """From here on the system may have changed, whether or not a result was ever written."""
+    """A tool call was started. From here on the system may have changed, whether or not a result
+    was written."""
 
     call_id: str
     risk: Risk
@@ -106,7 +107,7 @@ class ProcessMatched(BaseEvent, tag="process.matched", kw_only=True, frozen=True
 
 
 class ProcessReported(BaseEvent, tag="process.reported", kw_only=True, frozen=True):
-    """It is still running; reported as often as was requested when it was started."""
+    """A background process still runs; this is reported as often as was requested at its start."""
 
     process: str
     seconds: float = 0.0

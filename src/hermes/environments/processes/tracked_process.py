@@ -177,6 +177,8 @@ class TrackedProcess:
         self.entry, self.process, self.watch = entry, process, watch
         self.ended = False
         self.done = anyio.Event()
+        self.publishing = anyio.Lock()
+        """Held while a report is published: none follows the end."""
         self.exit_code: int | None = None
         self.ended_by: Literal["killed", "expired"] | None = None
         self._buffer = RollingOutput(buffer)

@@ -44,7 +44,7 @@ class FactObservation(Value, frozen=True):
 
 
 class FactContent(Value, kw_only=True, frozen=True):
-    """What a fact says, and where it comes from: also the fields of `FactNoted`."""
+    """The text of a fact and its origin: also the fields of `FactNoted`."""
 
     memory: MemoryKind
     text: str

@@ -1,4 +1,4 @@
-"""What all journals share: the filter of a reader, and the summary of a run in a list."""
+"""Shared by all journals: the filter of a reader, and the summary of a run in a list."""
 
 from abc import ABC, abstractmethod
 from collections.abc import AsyncIterator, Sequence
@@ -13,7 +13,7 @@ from hermes.core.protocols import JournalRecord
 
 
 class EventFilter(NamedTuple):
-    """Which events a reader wants."""
+    """Selects the events that a reader wants."""
 
     run: str | None = None
     kinds: tuple[str, ...] = ()

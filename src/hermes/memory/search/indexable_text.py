@@ -1,4 +1,4 @@
-"""Which events are indexed, and with which text, speaker and kind."""
+"""Decides which events are indexed, and with which text, speaker and kind."""
 
 from collections.abc import Mapping
 from datetime import datetime

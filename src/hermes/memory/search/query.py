@@ -20,7 +20,7 @@ _MIN_PREFIX_CHARS = 2
 
 
 class QueryTerm(Value, frozen=True):
-    """One word, or several in this order."""
+    """A word, or several words in this order."""
 
     words: tuple[str, ...]
     is_prefix: bool = False

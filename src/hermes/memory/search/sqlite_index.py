@@ -36,7 +36,7 @@ _FAR_S = 1 << 60
 
 
 class IndexUnusable(Exception):
-    """Of another version, of another program or of another journal."""
+    """The index belongs to another version, another program or another journal."""
 
 
 class SqliteLineIndex(LineIndex):

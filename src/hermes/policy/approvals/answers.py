@@ -29,11 +29,11 @@ def utc_now() -> datetime:
 
 @dataclass(frozen=True)
 class AnswerDeadline:
-    """From `since` until `until`.
+    """The time from `since` until `until`, which is over when either clock says so.
 
-    Over when either clock says so. The monotonic clock ignores changes of the time; the wall clock
-    also counts while the machine sleeps and between two processes. If the wall clock is before
-    `since`, it was set back and the elapsed time is unknown, so the deadline counts as over.
+    The monotonic clock ignores changes of the time; the wall clock also counts while the machine
+    sleeps and between two processes. If the wall clock is before `since`, it was set back and the
+    elapsed time is unknown, so the deadline counts as over.
     """
 
     since: datetime

@@ -63,7 +63,7 @@ class LayerFinding(Value, kw_only=True, frozen=True):
 
 @dataclass
 class LayerNotes:
-    """What one investigator has reported so far; kept when its run is stopped."""
+    """The findings of one investigator so far; they are kept when its run is stopped."""
 
     layer: str
     findings: list[LayerFinding] = field(default_factory=list)

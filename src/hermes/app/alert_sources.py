@@ -1,0 +1,135 @@
+"""Opens the sources of alerts of a watch: Prometheus, events of a cluster, and the web server."""
+
+from collections.abc import Callable, Mapping, Sequence
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING
+
+import anyio
+import msgspec
+from anyio.abc import TaskGroup, TaskStatus
+
+from hermes.app.application import Application
+from hermes.app.journal_upkeep import write_warning
+from hermes.app.models import refuse_own_address
+from hermes.core.errors import SettingsError
+from hermes.plumbing.http_service import HttpRoute
+from hermes.settings.load import LoadedSettings
+from hermes.sre.watch import IncidentWatch
+
+if TYPE_CHECKING:
+    from hermes.app.web.activity import JournalActivity
+
+LISTEN_RETRY_S = 60.0
+"""Seconds until a port that another program has is tried again."""
+
+
+async def open_alert_sources(
+    group: TaskGroup,
+    application: Application,
+    watch: IncidentWatch,
+    gauges: Callable[[], Mapping[str, float]],
+    *,
+    listen: bool,
+    api: Sequence[HttpRoute],
+) -> str:
+    """Start everything that raises alerts besides probes; return the address that is served.
+
+    `gauges` returns metrics of the watch. Without `listen` nothing is served.
+    """
+    await _start_prometheus(group, application)
+    await _start_cluster_events(group, application)
+    return await _serve_alerts(group, application, watch, gauges, api) if listen else ""
+
+
+async def _start_prometheus(group: TaskGroup, application: Application) -> None:
+    settings = application.loaded.settings.sre.prometheus
+    if not settings.url:
+        return
+    from hermes.sre.prometheus import PrometheusSource
+
+    secret = application.loaded.secrets.get(settings.token_variable) or ""
+    source = PrometheusSource(application.bus.publish, settings, secret=secret)
+    await source.restore(application.journal, datetime.now(UTC))
+    group.start_soon(source.run)
+
+
+async def _start_cluster_events(group: TaskGroup, application: Application) -> None:
+    settings = application.loaded.settings.sre.kubernetes
+    if not settings.watch:
+        return
+    from hermes.sre.cluster.event_source import KubernetesEventSource
+
+    environment = application.agent_dependencies.environment
+    source = KubernetesEventSource(application.bus.publish, settings, environment)
+    await source.restore(application.journal, datetime.now(UTC))
+    group.start_soon(source.run)
+
+
+async def _serve_alerts(
+    group: TaskGroup,
+    application: Application,
+    watch: IncidentWatch,
+    gauges: Callable[[], Mapping[str, float]],
+    api: Sequence[HttpRoute],
+) -> str:
+    from hermes.web.alert_server import AlertListenError, WatchStatus, serve_alerts
+
+    loaded = application.loaded
+    reader: JournalActivity | None = None
+
+    async def activity() -> Mapping[str, float]:
+        from hermes.app.web.activity import JournalActivity
+
+        nonlocal reader
+        reader = reader or JournalActivity(loaded, application.journal)
+        return await reader.gauges()
+
+    async def token_rights(token: str) -> Sequence[str]:
+        from hermes.web.tokens import TokenRegistry
+
+        found = await TokenRegistry(application.journal).find(token)
+        return found.rights if found is not None else ()
+
+    status = WatchStatus(
+        open_incidents=watch.by_severity,
+        heartbeat=lambda: watch.heartbeat_at,
+        gauges=gauges,
+        activity=activity,
+        token_rights=token_rights,
+    )
+    web = loaded.settings.web
+    refuse_own_address(loaded)
+    token = loaded.secrets.get(web.token_variable) or ""
+
+    async def serve(*, task_status: TaskStatus[str]) -> None:
+        """Without the port the watch goes on: a host that is not watched is worse."""
+        while True:
+            try:
+                await serve_alerts(
+                    application.bus,
+                    web,
+                    token=token,
+                    watch=status,
+                    api=api,
+                    task_status=task_status,
+                )
+            except AlertListenError as error:
+                if task_status is not anyio.TASK_STATUS_IGNORED:
+                    write_warning(f"no alerts of other monitors are received: {error}")
+                    task_status.started("")
+                    task_status = anyio.TASK_STATUS_IGNORED
+            await anyio.sleep(LISTEN_RETRY_S)
+
+    return str(await group.start(serve))
+
+
+def with_cluster_events(loaded: LoadedSettings) -> LoadedSettings:
+    """Return settings with which the watch reads events of the cluster. Raises `SettingsError`."""
+    sre = loaded.settings.sre
+    if not sre.kubernetes.configured:
+        raise SettingsError(
+            "no cluster is configured: hermes config set sre.kubernetes.kubeconfig ~/.kube/config, "
+            "and sre.kubernetes.context with a context that it names"
+        )
+    watched = msgspec.structs.replace(sre.kubernetes, watch=True)
+    return loaded.with_sections(sre=msgspec.structs.replace(sre, kubernetes=watched))
