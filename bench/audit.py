@@ -19,8 +19,8 @@ import anyio
 sys.path.insert(0, str(Path(__file__).parent.parent / "tests" / "app"))
 from audit_tampering import Intruder, fresh_copy, make_log, story
 
-from hermes.app.audit_verification import proof_of_home, verify_journal
-from hermes.app.journal_upkeep import CheckpointSigner
+from hermes.app.journal.audit_verification import proof_of_home, verify_journal
+from hermes.app.journal.upkeep import CheckpointSigner
 from hermes.memory.journal.sqlite_journal import SqliteJournal
 
 

@@ -35,7 +35,7 @@ from idle_channels import measure_idle
 from idle_watch import MemorySample, children
 
 from hermes.app import open_application
-from hermes.app.gateway import keep_gateway, open_gateway_parts, serve_channel
+from hermes.app.channels.gateway import keep_gateway, open_gateway_parts, serve_channel
 from hermes.core.channels import Address, InboundMessage
 from hermes.gateway.chat_transport import ChatTransport
 from hermes.gateway.manifest import ChannelLimits

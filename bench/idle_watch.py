@@ -50,9 +50,9 @@ SIGNING_MARK = b"serve_signatures"
 RECORDING_MARK = b"--for-watch"
 PROGRAM = """
 import sys
-from hermes.app import journal_upkeep
+from hermes.app.journal import upkeep
 from hermes.cli.main import main
-journal_upkeep.MAX_UNSIGNED_S = float(sys.argv.pop(1))
+upkeep.MAX_UNSIGNED_S = float(sys.argv.pop(1))
 sys.exit(main())
 """
 NGINX = """\

@@ -19,11 +19,11 @@ from pathlib import Path
 import anyio
 from msgspec.structs import replace
 
+from hermes.app.changes.incident_states import IncidentStates
 from hermes.app.gym_commander import REPLAY_SETTINGS, build_case, run_playbooks
-from hermes.app.gym_replay import wait_until_settled
-from hermes.app.incident_drill import make_incident_drill
-from hermes.app.incident_states import IncidentStates
-from hermes.app.lessons import LessonWriter, PeopleLesson
+from hermes.app.incidents.drill import make_incident_drill
+from hermes.app.incidents.lessons import LessonWriter, PeopleLesson
+from hermes.app.skills.gym_replay import wait_until_settled
 from hermes.core.errors import HermesError, innermost_error
 from hermes.core.events.incidents import IncidentRecovered
 from hermes.declared.store import StateStore

@@ -21,7 +21,7 @@ from typing import Any
 import anyio
 import httpx2
 
-from hermes.app.mcp_servers import open_servers
+from hermes.app.mcp.servers import open_servers
 from hermes.core.errors import HermesError
 from hermes.integrations.mcp.connection import ConnectionHooks
 from hermes.integrations.mcp.logins import LoginStore

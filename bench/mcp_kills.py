@@ -18,7 +18,7 @@ TOOL = {"name": "show", "description": "Shows it.", "inputSchema": {"type": "obj
 OWNER = """
 import sys, anyio
 from pathlib import Path
-from hermes.app.mcp_servers import open_servers
+from hermes.app.mcp.servers import open_servers
 from hermes.integrations.mcp.pins import ServerAddress, ServerPin
 from hermes.settings.load import load
 

@@ -19,7 +19,7 @@ from typing import Any
 import anyio
 from journal import Speech, bytes_of, row
 
-from hermes.app.journal_search import JournalSearch, index_path
+from hermes.app.journal.search import JournalSearch, index_path
 from hermes.core.knowledge import SessionQuery
 from hermes.memory.journal.session_import import import_lines
 from hermes.memory.journal.sqlite_journal import SqliteJournal

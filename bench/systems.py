@@ -29,7 +29,7 @@ from expert import Expert
 from servers import MAX_CONNECTIONS, Surroundings, open_surroundings, run_sql, wait_until
 
 from hermes.app.application import Application, open_application
-from hermes.app.incident_response import build_incident_context
+from hermes.app.incidents.response import build_incident_context
 from hermes.core.events.incidents import IncidentDiagnosed, IncidentOpened, LayerInvestigated
 from hermes.core.events.tools import ToolFinished
 from hermes.core.incident import incident_details

@@ -16,7 +16,7 @@ from pathlib import Path
 
 import anyio
 
-from hermes.app.drill import NO_MODEL, DrillAgent, run_agent_drill
+from hermes.app.drills.drill import NO_MODEL, DrillAgent, run_agent_drill
 from hermes.core.events.incidents import (
     ChangeBegan,
     IncidentChecked,

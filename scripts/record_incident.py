@@ -17,7 +17,7 @@ from pathlib import Path
 import anyio
 from rich.console import Console
 
-from hermes.app.views import find_incident
+from hermes.app.incidents.views import find_incident
 from hermes.cli.incidents.live_state import LiveIncident
 from hermes.cli.incidents.live_view import render_live_view
 from hermes.cli.incidents.watch import incident_records

@@ -19,9 +19,9 @@ from msgspec.structs import replace
 
 sys.path.append(str(Path(__file__).resolve().parents[1] / "tests"))
 
-from hermes.app.drill import BOX_WORK_FOLDER
+from hermes.app.changes.states import open_state_store
+from hermes.app.drills.drill import BOX_WORK_FOLDER
 from hermes.app.people import user_name
-from hermes.app.states import open_state_store
 from hermes.app.watch import open_watch
 from hermes.cli.drills.demo import DEMO_SETTINGS
 from hermes.gym.box.environment import host_environment

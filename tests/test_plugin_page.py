@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from hermes.app.policy import open_policy
-from hermes.app.tooling import build_tooling, configured_environment
+from hermes.app.tools.tooling import build_tooling, configured_environment
 from hermes.core.actions import Action
 from hermes.core.errors import SettingsError
 from hermes.core.events.operations import NotificationQueued

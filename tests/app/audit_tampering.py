@@ -14,7 +14,7 @@ from typing import Any
 
 import msgspec
 
-from hermes.app.journal_upkeep import CheckpointSigner
+from hermes.app.journal.upkeep import CheckpointSigner
 from hermes.core.events import Event
 from hermes.core.events.operations import CheckpointSigned
 from hermes.core.events.runs import MessageAdded, RunStarted

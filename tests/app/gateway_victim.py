@@ -9,7 +9,7 @@ from pathlib import Path
 import anyio
 
 from hermes.app import open_application
-from hermes.app.gateway import open_gateway_parts, serve_channel
+from hermes.app.channels.gateway import open_gateway_parts, serve_channel
 from hermes.core.channels import Address, InboundMessage, OutgoingMessage
 from hermes.gateway.chat_transport import ChatTransport
 from hermes.gateway.manifest import ChannelLimits

@@ -13,8 +13,8 @@ from typing import Any
 
 import anyio
 
-from hermes.app.hook_trust import trust_hook
-from hermes.app.hooks import HookRunner
+from hermes.app.hooks.runner import HookRunner
+from hermes.app.hooks.trust import trust_hook
 from hermes.app.run_locks import RunLocks
 from hermes.core.bus import Bus
 from hermes.memory.store import JournalStore, open_journal

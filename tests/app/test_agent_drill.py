@@ -6,7 +6,7 @@ from pathlib import Path
 import anyio
 import pytest
 
-from hermes.app.drill import parse_agent, run_agent_drill, settings_for_agent
+from hermes.app.drills.drill import parse_agent, run_agent_drill, settings_for_agent
 from hermes.core.errors import SettingsError
 from hermes.environments.sandboxing import support
 from hermes.gym.drill import DrillTerms

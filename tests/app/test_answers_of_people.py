@@ -6,14 +6,14 @@ from typing import Any
 
 import pytest
 
-from hermes.app.approval_answers import AnswerOutcome, answer_approval, answer_by_message
-from hermes.app.incident_actions import (
+from hermes.app.incidents.actions import (
     acknowledge_incident,
     close_incident,
     mute_incident,
     tell_incident,
 )
-from hermes.app.views import view_approvals, view_incident
+from hermes.app.incidents.approval_answers import AnswerOutcome, answer_approval, answer_by_message
+from hermes.app.incidents.views import view_approvals, view_incident
 from hermes.core.channels import Address, AttachedText, InboundMessage, press_data
 from hermes.core.errors import HermesError, PolicyDenied, StoreError
 from hermes.core.events import Event

@@ -11,7 +11,7 @@ from hermes.agent.budget import SpendingAccount
 from hermes.agent.session import ConversationSession
 from hermes.app import open_application
 from hermes.app.run_locks import RunLocked
-from hermes.app.tooling import configured_environment
+from hermes.app.tools.tooling import configured_environment
 from hermes.core.actions import Action, Approval, Decision
 from hermes.core.messages import AttachedText
 from hermes.policy.approvals.history import ApprovalHistory

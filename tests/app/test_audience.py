@@ -6,7 +6,7 @@ from pathlib import Path
 import anyio
 import pytest
 
-from hermes.app.journal_search import AudienceSearch, JournalSearch
+from hermes.app.journal.search import AudienceSearch, JournalSearch
 from hermes.core.bus import Bus
 from hermes.core.events.runs import MessageAdded, RunStarted
 from hermes.core.knowledge import SessionQuery

@@ -13,15 +13,15 @@ import pytest
 from audit_tampering import TRICKS, Intruder, answer_otherwise, fresh_copy, make_log, story
 
 import hermes
-from hermes.app import journal_upkeep
-from hermes.app.audit_verification import (
+from hermes.app.journal import upkeep
+from hermes.app.journal.audit_verification import (
     AuditProof,
     AuditReport,
     proof_of_home,
     verify_export,
     verify_journal,
 )
-from hermes.app.journal_upkeep import CheckpointSigner
+from hermes.app.journal.upkeep import CheckpointSigner
 from hermes.core.bus import Bus
 from hermes.core.errors import SettingsError, StoreError
 from hermes.core.events.runs import RunDeleted, TurnStarted
@@ -154,7 +154,7 @@ def test_eight_processes_that_sign_at_once_make_one_chain(tmp_path: Path) -> Non
 import anyio, sys
 from pathlib import Path
 from audit_tampering import story
-from hermes.app.journal_upkeep import CheckpointSigner
+from hermes.app.journal.upkeep import CheckpointSigner
 from hermes.memory.journal.sqlite_journal import SqliteJournal
 
 async def main(home, name):
@@ -249,7 +249,7 @@ async def test_a_signature_of_another_process_is_verified_and_loads_nothing(home
     program = """
 import anyio, sys
 from pathlib import Path
-from hermes.app.journal_upkeep import CheckpointSigner
+from hermes.app.journal.upkeep import CheckpointSigner
 from hermes.core.events.runs import TurnStarted
 from hermes.memory.journal.sqlite_journal import SqliteJournal
 
@@ -316,8 +316,8 @@ async def test_a_signing_process_that_dies_loses_nothing(
 async def test_what_could_not_be_signed_is_signed_later_without_a_new_event(
     home: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(journal_upkeep, "MAX_UNSIGNED_S", 0.1)
-    monkeypatch.setattr(journal_upkeep, "MIN_SIGN_INTERVAL_S", 0.1)
+    monkeypatch.setattr(upkeep, "MAX_UNSIGNED_S", 0.1)
+    monkeypatch.setattr(upkeep, "MIN_SIGN_INTERVAL_S", 0.1)
     async with SqliteJournal.open(home / "journal.db") as journal:
         house, before = Signing(journal, home, in_own_process=True), await journal.last()
         with monkeypatch.context() as broken:

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 from msgspec.structs import replace
 
-from hermes.app.contrast_checks import (
+from hermes.app.copies.contrast_checks import (
     ContrastCheck,
     ServiceAnswer,
     ServiceMeasures,

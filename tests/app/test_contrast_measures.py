@@ -2,7 +2,7 @@
 
 import pytest
 
-from hermes.app.contrast_checks import ServiceAnswer, ServiceMeasures, ServicePlace
+from hermes.app.copies.contrast_checks import ServiceAnswer, ServiceMeasures, ServicePlace
 from hermes.declared.experiments.host_programs import HostService
 
 SERVICE = HostService(name="shop", settings_text="queue=/var/spool/shop\nport=8080\n")

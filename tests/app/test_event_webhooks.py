@@ -12,8 +12,8 @@ import anyio
 import msgspec
 import pytest
 
-from hermes.app.event_webhooks import open_event_webhooks
-from hermes.app.hooks import HookRunner
+from hermes.app.hooks.runner import HookRunner
+from hermes.app.hooks.webhooks import open_event_webhooks
 from hermes.app.run_locks import RunLocks
 from hermes.core.bus import Bus
 from hermes.core.errors import SettingsError

@@ -11,9 +11,9 @@ import anyio
 import pytest
 from msgspec.structs import replace
 
-from hermes.app.experiments import ExperimentFinder, ExperimentHost
+from hermes.app.changes.cause_search import ExperimentFinder, ExperimentHost
 from hermes.app.gym_commander import REPLAY_SETTINGS, build_case, run_playbooks
-from hermes.app.incident_drill import make_incident_drill
+from hermes.app.incidents.drill import make_incident_drill
 from hermes.core.events.experiments import ExperimentRan, ExperimentsEnded
 from hermes.core.events.incidents import ChangeBegan, IncidentDiagnosed
 from hermes.declared.store import StateStore

@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from hermes.app.fix_tests import CopyFixTester, try_commands
+from hermes.app.copies.fix_tests import CopyFixTester, try_commands
 from hermes.app.gym_commander import REPLAY_SETTINGS, run_playbooks
 from hermes.app.skills.library import open_library
-from hermes.app.tooling import copy_tools
+from hermes.app.tools.tooling import copy_tools
 from hermes.core.errors import ToolError
 from hermes.core.events.base import BaseEvent
 from hermes.core.events.experiments import FixTested

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from hermes.app.gym_replay import find_baseline, replay_in_gym
+from hermes.app.skills.gym_replay import find_baseline, replay_in_gym
 from hermes.app.skills.library import open_library
 from hermes.environments.sandboxing import support
 from hermes.settings.load import load

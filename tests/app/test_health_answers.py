@@ -9,9 +9,9 @@ import msgspec
 import pytest
 
 from hermes.app import open_application
-from hermes.app.health import LIMITS_NOTE, NO_MODEL_ANSWER, check_health_now
+from hermes.app.checks.health import LIMITS_NOTE, NO_MODEL_ANSWER, check_health_now
 from hermes.app.models import CHECKS_MODEL_REFERENCE, lacks_capable_model
-from hermes.app.tooling import configured_environment
+from hermes.app.tools.tooling import configured_environment
 from hermes.core.events.incidents import AlertRaised, IncidentOpened
 from hermes.core.events.runs import ModelAnswered
 from hermes.core.incident import WATCH_RUN

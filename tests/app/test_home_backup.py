@@ -11,7 +11,7 @@ from pathlib import Path
 import anyio
 import pytest
 
-from hermes.app.home_backup import back_up, restore
+from hermes.app.journal.home_backup import back_up, restore
 from hermes.core.errors import HermesError, SettingsError, StoreCorrupt
 from hermes.core.events.operations import WatchStopped
 from hermes.memory.journal.sqlite_journal import SqliteJournal

@@ -6,7 +6,7 @@ import pytest
 from msgspec.structs import replace
 
 from hermes.app.application import open_application
-from hermes.app.incident_response import open_model_responder
+from hermes.app.incidents.response import open_model_responder
 from hermes.app.skills.playbook_cache import PlaybookCache
 from hermes.app.watch import LazyIncidentHandler
 from hermes.core.incident import IncidentDetails

@@ -5,7 +5,7 @@ from pathlib import Path
 import anyio
 import pytest
 
-from hermes.app.journal_search import JournalSearch, discard_index, index_in_background, index_path
+from hermes.app.journal.search import JournalSearch, discard_index, index_in_background, index_path
 from hermes.core.errors import StoreError
 from hermes.core.events.runs import MessageAdded, RunStarted
 from hermes.core.knowledge import SessionQuery

@@ -3,7 +3,7 @@
 import msgspec
 import pytest
 
-from hermes.app.incident_states import encode_probe, kept_probes
+from hermes.app.changes.incident_states import encode_probe, kept_probes
 from hermes.core.actions import ConfinementProfile
 from hermes.core.errors import HermesError
 from hermes.core.events.experiments import IncidentStateKept

@@ -9,11 +9,11 @@ from pathlib import Path
 import pytest
 
 from hermes.app.application import open_application
+from hermes.app.changes.incident_states import IncidentStates
 from hermes.app.gym_commander import build_case
-from hermes.app.incident_drill import make_incident_drill
-from hermes.app.incident_response import build_incident_context
-from hermes.app.incident_states import IncidentStates
-from hermes.app.lessons import LessonWriter
+from hermes.app.incidents.drill import make_incident_drill
+from hermes.app.incidents.lessons import LessonWriter
+from hermes.app.incidents.response import build_incident_context
 from hermes.core.errors import HermesError
 from hermes.core.events.experiments import LessonLearned
 from hermes.core.events.incidents import IncidentClosed, IncidentOpened, IncidentRecovered

@@ -12,7 +12,7 @@ import pytest
 from hermes.app import open_application
 from hermes.app.application import Application
 from hermes.app.policy import describe_call, open_policy
-from hermes.app.tooling import build_tooling
+from hermes.app.tools.tooling import build_tooling
 from hermes.core.actions import Action, Approval, Decision
 from hermes.core.events.runs import ModelAnswered
 from hermes.core.messages import Risk, ToolCall, ToolResult

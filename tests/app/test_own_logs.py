@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
+from hermes.app.checks.probes import select_admitted_probes
 from hermes.app.policy import open_policy
-from hermes.app.probes import select_admitted_probes
 from hermes.environments.local import LocalEnvironment
 from hermes.settings.load import load
 from hermes.sre.probes.probe import Probe
@@ -15,7 +15,7 @@ from hermes.sre.probes.probe_list import ProbeList
 
 pytestmark = pytest.mark.anyio
 PRINT_OWN_LOGS = (
-    "import os, sys; from pathlib import Path; from hermes.app.probes import own_log_files;"
+    "import os, sys; from pathlib import Path; from hermes.app.checks.probes import own_log_files;"
     "from hermes.settings.load import load; loaded = load(home=Path(sys.argv[1]), variables={});"
     "print(*map(os.path.realpath, own_log_files(loaded)), sep='\\n')"
 )

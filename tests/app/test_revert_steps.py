@@ -2,7 +2,7 @@
 
 import pytest
 
-from hermes.app.cause_revert import _is_data, activation_steps, join_steps
+from hermes.app.changes.cause_revert import _is_data, activation_steps, join_steps
 from hermes.declared.experiments.rehearsal import Activation, RehearsedRevert
 from hermes.declared.experiments.suspects import Suspect
 from hermes.declared.experiments.trial import Revert

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from hermes.app import open_application
-from hermes.app.audit_verification import proof_of_home, verify_journal
+from hermes.app.journal.audit_verification import proof_of_home, verify_journal
 from hermes.app.secret_redactor import SecretRedactor, own_secret_values
 from hermes.core.actions import Action, Approval, Decision
 from hermes.settings.load import LoadedSettings, load

@@ -4,7 +4,7 @@ from functools import partial
 
 import pytest
 
-from hermes.app.gym_replay import make_skill_trial
+from hermes.app.skills.gym_replay import make_skill_trial
 from hermes.environments.sandboxing import support
 from hermes.gym.drill import DrillTerms, run_drill
 from hermes.gym.episodes.baseline_responders import reference_responder

@@ -9,7 +9,7 @@ from typing import Any
 import anyio
 import pytest
 
-from hermes.app.speech import ApplicationSpeech, speaker_name, transcriber_name
+from hermes.app.tools.speech import ApplicationSpeech, speaker_name, transcriber_name
 from hermes.core.errors import HermesError, ToolError
 from hermes.settings.load import LoadedSettings, load
 from standins.speech import KEY, TEXT, SpeechStandin, make_wav

@@ -1,6 +1,6 @@
 """A service that has ended is started where a copy shows that it works and nothing changed."""
 
-from hermes.app.cause_revert import start_of_ended
+from hermes.app.changes.cause_revert import start_of_ended
 from hermes.declared.experiments.host_programs import HostPrograms, HostService
 from hermes.declared.experiments.root_cause import RootCause
 from hermes.declared.experiments.suspects import Suspect

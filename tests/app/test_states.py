@@ -4,7 +4,7 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from hermes.app.states import is_settled, own_commands
+from hermes.app.changes.states import is_settled, own_commands
 from hermes.core.events.incidents import AlertRaised, IncidentOpened
 from hermes.core.events.operations import HealthChecked
 from hermes.core.events.tools import ToolDecided, ToolRequested, ToolStarted

@@ -10,7 +10,7 @@ import pytest
 from hermes.app.policy import describe_call, open_policy
 from hermes.app.secret_redactor import SecretRedactor
 from hermes.app.systems import command_connections, list_declared_tools, system_endpoints
-from hermes.app.tooling import build_tooling
+from hermes.app.tools.tooling import build_tooling
 from hermes.core.actions import Action
 from hermes.core.errors import SettingsError
 from hermes.core.messages import Risk, ToolCall
@@ -34,7 +34,7 @@ def tools_of(loaded: LoadedSettings) -> set[str]:
 def test_without_systems_nothing_is_offered_and_nothing_is_loaded(tmp_path: Path) -> None:
     assert not any(name.startswith("prometheus") for name in tools_of(loaded_from(tmp_path)))
     code = (
-        "import sys; from pathlib import Path; from hermes.app.tooling import build_tooling\n"
+        "import sys; from pathlib import Path; from hermes.app.tools.tooling import build_tooling\n"
         f"from hermes.settings.load import load; home = Path({str(tmp_path)!r})\n"
         f"build_tooling(load(home=home, variables={VARIABLES!r}))\n"
         "print([m for m in sys.modules if 'request_tool' in m or 'addresses' in m or 'httpx' in m])"

@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from hermes.app.tool_availability import find_engine_problem
-from hermes.app.tooling import build_tooling
+from hermes.app.tools.availability import find_engine_problem
+from hermes.app.tools.tooling import build_tooling
 from hermes.settings.load import LoadedSettings, load
 
 ALL = {"tools": {"toolsets": ["all"]}}

@@ -11,13 +11,13 @@ from typing import Any
 
 import pytest
 
-from hermes.app.run_locks import RunLocks
-from hermes.app.traces import (
+from hermes.app.journal.traces import (
     TraceExporter,
     TraceReader,
     read_run_spans,
     traces_address,
 )
+from hermes.app.run_locks import RunLocks
 from hermes.core.bus import Bus
 from hermes.core.errors import SettingsError
 from hermes.core.events.incidents import IncidentClosed, IncidentOpened, PhaseEntered

@@ -1,6 +1,6 @@
 """Requests that users made are repeated on a copy: some faults do not show without them."""
 
-from hermes.app.copied_checks import MAX_REQUESTS, users_requests
+from hermes.app.copies.copied_checks import MAX_REQUESTS, users_requests
 
 LOG = """\
 2026-11-18 06:05:24 INFO  listening on 127.0.0.1:3346

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from hermes.app.policy import describe_call, open_policy
-from hermes.app.tooling import build_tooling, host_capabilities
+from hermes.app.tools.tooling import build_tooling, host_capabilities
 from hermes.core.actions import Action, Decision
 from hermes.core.messages import Risk, ToolCall
 from hermes.settings.load import LoadedSettings, load
@@ -101,7 +101,8 @@ def test_the_policy_explains_a_page_as_it_decides_about_it(tmp_path: Path) -> No
 def test_nothing_is_loaded_before_the_first_call(tmp_path: Path) -> None:
     def loaded_modules(**variables: str) -> list[str]:
         code = (
-            "import sys; from pathlib import Path; from hermes.app.tooling import build_tooling\n"
+            "import sys; from pathlib import Path\n"
+            "from hermes.app.tools.tooling import build_tooling\n"
             f"from hermes.settings.load import load; home = Path({str(tmp_path)!r})\n"
             f"tools = build_tooling(load(home=home, variables={VARIABLES | variables!r}))\n"
             f"assert ('web_search' in tools.catalogue.tools) is {bool(variables)}\n"

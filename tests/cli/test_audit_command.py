@@ -9,7 +9,7 @@ import anyio
 import pytest
 from hermes_command import Hermes
 
-from hermes.app.journal_upkeep import CheckpointSigner
+from hermes.app.journal.upkeep import CheckpointSigner
 from hermes.core.events import Event
 from hermes.core.events.approvals import ApprovalAnswered, ApprovalRequested, GrantGiven, GrantUsed
 from hermes.core.events.runs import MessageAdded, RunStarted

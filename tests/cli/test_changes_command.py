@@ -9,7 +9,7 @@ import anyio
 import pytest
 from hermes_command import Hermes
 
-from hermes.app.change_revert import revert_change
+from hermes.app.changes.change_revert import revert_change
 from hermes.core.actions import Action, Approval, Decision
 from hermes.settings.load import load
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from hermes.app.demo import RECENT_CHANGES_RULE
+from hermes.app.drills.demo import RECENT_CHANGES_RULE
 from hermes.gym.episodes.readiness import check_readiness, missing_requirements
 from hermes.gym.scenario import find_scenario
 

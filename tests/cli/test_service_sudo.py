@@ -217,7 +217,7 @@ SEEN = r"""
 import anyio
 from pathlib import Path
 from hermes.app.application import open_application
-from hermes.app.incident_response import build_incident_context
+from hermes.app.incidents.response import build_incident_context
 from hermes.app.skills.playbook_cache import PlaybookCache
 from hermes.core.incident import AlertFacts
 from hermes.settings.load import load

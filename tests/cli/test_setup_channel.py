@@ -13,7 +13,7 @@ import pytest
 from hermes_command import Hermes
 from test_setup_command import converse
 
-from hermes.app.channel_setup import PRESS_TEXT
+from hermes.app.channels.setup import PRESS_TEXT
 from standins.telegram import GROUP_ID, TOKEN, TelegramStandin
 
 pytestmark = pytest.mark.anyio

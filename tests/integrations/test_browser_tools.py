@@ -13,7 +13,7 @@ from browser_pages import PageServer, chromium, needs_chromium, page_server, ref
 
 from hermes.app import open_application
 from hermes.app.application import Application
-from hermes.app.browsers import list_browser_tools
+from hermes.app.tools.browsers import list_browser_tools
 from hermes.core.actions import Action, Approval, Decision
 from hermes.core.errors import ToolError
 from hermes.core.messages import ToolCall, ToolResult

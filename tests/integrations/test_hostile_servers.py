@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 from mcp_types import ElicitRequestFormParams
 
-from hermes.app.mcp_servers import open_servers
+from hermes.app.mcp.servers import open_servers
 from hermes.core.errors import SettingsError, ToolError
 from hermes.core.messages import Risk
 from hermes.integrations.mcp.connection import ConnectionHooks

@@ -14,7 +14,7 @@ from starlette.requests import Request
 from starlette.responses import PlainTextResponse, RedirectResponse, Response
 from starlette.routing import Route
 
-from hermes.app.mcp_servers import open_servers
+from hermes.app.mcp.servers import open_servers
 from hermes.core.errors import ToolError
 from hermes.integrations.mcp.pins import ServerAddress, ServerPin, make_pin
 from hermes.integrations.mcp.servers import McpServer, NeedsPerson, ServerLimits

@@ -16,8 +16,8 @@ from http_application import served
 from msgspec.structs import replace
 from starlette.responses import HTMLResponse, Response
 
-from hermes.app.mcp_login import LoginOptions, log_in_at_server, log_out_of_server
-from hermes.app.mcp_servers import open_servers
+from hermes.app.mcp.login import LoginOptions, log_in_at_server, log_out_of_server
+from hermes.app.mcp.servers import open_servers
 from hermes.app.secret_redactor import SecretRedactor
 from hermes.core.errors import SettingsError, ToolError
 from hermes.integrations.mcp.logins import LoginStore, StoredLogin

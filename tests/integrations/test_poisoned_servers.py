@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from hermes.app.application import open_application
-from hermes.app.mcp_review import find_suspicious_text
+from hermes.app.mcp.review import find_suspicious_text
 from hermes.core.messages import Risk, ToolCall
 from hermes.core.protocols import ToolContext
 from hermes.integrations.mcp.pins import (

@@ -9,7 +9,7 @@ import anyio
 import pytest
 from msgspec.structs import replace
 
-from hermes.app.mcp_servers import open_servers
+from hermes.app.mcp.servers import open_servers
 from hermes.core.errors import ToolError
 from hermes.core.messages import Risk
 from hermes.integrations.mcp.pins import ServerAddress, ServerPin, make_pin

@@ -11,7 +11,7 @@ from real_cluster import CONTEXT, RealCluster, build_folder
 from shop_bench import Bench
 
 from hermes.app.application import Application, open_application
-from hermes.app.incident_response import build_incident_context
+from hermes.app.incidents.response import build_incident_context
 from hermes.core.events.incidents import (
     ChangeBegan,
     IncidentDiagnosed,

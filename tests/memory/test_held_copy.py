@@ -6,7 +6,7 @@ from pathlib import Path
 import anyio
 import pytest
 
-from hermes.app.journal_upkeep import JournalMonitor
+from hermes.app.journal.upkeep import JournalMonitor
 from hermes.core.events.incidents import AlertRaised, IncidentOpened
 from hermes.core.protocols import JournalRecord
 from hermes.memory import held_copy

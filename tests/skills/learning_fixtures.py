@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 
-from hermes.app.gym_replay import wait_until_settled
+from hermes.app.skills.gym_replay import wait_until_settled
 from hermes.core.events.incidents import IncidentVerified
 from hermes.core.protocols import JournalRecord
 from hermes.gym.drill import raise_alert

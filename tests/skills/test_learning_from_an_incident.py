@@ -7,7 +7,12 @@ from compiler_fixtures import a_home
 from learning_fixtures import SCENARIO, an_incident, engineer, seeds
 
 from hermes.app.gym_commander import run_playbooks
-from hermes.app.gym_replay import find_baseline, rehearse_in_gym, replay_in_gym, wait_until_settled
+from hermes.app.skills.gym_replay import (
+    find_baseline,
+    rehearse_in_gym,
+    replay_in_gym,
+    wait_until_settled,
+)
 from hermes.app.skills.library import read_skill_states
 from hermes.app.skills.lifecycle import SkillLifecycle
 from hermes.core.bus import Bus

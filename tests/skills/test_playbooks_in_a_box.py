@@ -8,7 +8,7 @@ import anyio
 import pytest
 
 from hermes.app.gym_commander import run_playbooks
-from hermes.app.gym_replay import wait_until_settled
+from hermes.app.skills.gym_replay import wait_until_settled
 from hermes.app.skills.library import open_library
 from hermes.core.events.skills import PlaybookEnded, PlaybookStepped
 from hermes.core.incident import AlertFacts

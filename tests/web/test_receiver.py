@@ -16,7 +16,7 @@ import pytest
 from monitors import answers, free, held, running, until
 from test_reading_alerts import alert, payload
 
-from hermes.app.journal_upkeep import JournalMonitor
+from hermes.app.journal.upkeep import JournalMonitor
 from hermes.core.bus import Bus
 from hermes.core.errors import SettingsError
 from hermes.core.events import DURABLE_KINDS

@@ -9,7 +9,7 @@ import msgspec
 from anyio.abc import TaskGroup, TaskStatus
 
 from hermes.app.application import Application
-from hermes.app.journal_upkeep import write_warning
+from hermes.app.journal.upkeep import write_warning
 from hermes.app.models import refuse_own_address
 from hermes.core.errors import SettingsError
 from hermes.plumbing.http_service import HttpRoute

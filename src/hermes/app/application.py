@@ -14,16 +14,16 @@ import anyio
 from hermes.agent.conversation import Conversation
 from hermes.agent.dependencies import AgentDependencies
 from hermes.agent.history import find_interrupted_runs, rebuild_history
-from hermes.app.journal_search import AudienceSearch, JournalSearch, index_in_background
-from hermes.app.journal_upkeep import CheckpointSigner, open_buffered_journal
-from hermes.app.mcp_servers import open_mcp_tools
+from hermes.app.journal.search import AudienceSearch, JournalSearch, index_in_background
+from hermes.app.journal.upkeep import CheckpointSigner, open_buffered_journal
+from hermes.app.mcp.servers import open_mcp_tools
 from hermes.app.models import ApplicationModels
 from hermes.app.people import PeopleRegister
 from hermes.app.policy import ApplicationApprover, LazyPolicy, deny_unattended
 from hermes.app.run_locks import RunLocked, RunLocks, lock_run, unlock_run
 from hermes.app.secret_redactor import SecretRedactor
 from hermes.app.skills.library import SKILL_VIEW_TOOL, ApplicationSkills, python_skill_tools
-from hermes.app.tooling import (
+from hermes.app.tools.tooling import (
     AgentTooling,
     application_tools,
     build_tooling,
@@ -188,7 +188,7 @@ class Application:
             if self.loaded.settings.hooks.webhooks or (self.loaded.home / HOOKS_FOLDER).is_dir():
                 break
             await anyio.sleep(HOOK_SEARCH_PAUSE_S)
-        from hermes.app.hooks import HookRunner
+        from hermes.app.hooks.runner import HookRunner
 
         await HookRunner(loaded or self.loaded, self.bus, self.run_locks).run()
 
@@ -196,7 +196,7 @@ class Application:
         """Send traces until cancelled; nothing is loaded without a collector in the settings."""
         if not self.loaded.settings.otlp.url:
             return
-        from hermes.app.traces import TraceExporter
+        from hermes.app.journal.traces import TraceExporter
 
         try:
             exporter = TraceExporter(self.loaded, self.bus, self.run_locks)
@@ -385,7 +385,7 @@ async def _open_browser_tools(
     if not any(tool.startswith(BROWSER_PREFIX) for tool in asked):
         yield {}, None
         return
-    from hermes.app.browsers import open_browsers
+    from hermes.app.tools.browsers import open_browsers
 
     async with open_browsers(loaded, folder) as (tools, browsers):
         yield tools, browsers.end_run

@@ -139,7 +139,7 @@ class ApplicationModels:
                 configured = resolve_reference(chosen, settings.model).card.vision
         if not configured:
             return {}
-        from hermes.app.model_tools import make_model_tools
+        from hermes.app.tools.model_tools import make_model_tools
 
         return make_model_tools(self._loaded, self.open, self.budget, chosen)
 
@@ -158,7 +158,7 @@ class ApplicationModels:
         """Return what answers in a conversation when that model is not capable; None when it is."""
         resumed = reference == CHECKS_MODEL_REFERENCE  # then use what can answer now
         if lacks_capable_model(self._loaded, "" if resumed else reference):
-            from hermes.app.health import ChecksModel
+            from hermes.app.checks.health import ChecksModel
 
             return ChecksModel(CHECKS_MODEL_REFERENCE, self._loaded, folder, self._bus.journal)
         return self.open("") if resumed else None

@@ -169,24 +169,24 @@ def open_policy(
 def describe_call(loaded: LoadedSettings, action: Action) -> Action:
     """The action with what its tool says about it, as before a run. Unknown tools and those that
     act in the environment are left as they are."""
-    from hermes.app.tooling import MODEL_TOOLS, WEB_TOOLS, build_tooling
+    from hermes.app.tools.tooling import MODEL_TOOLS, WEB_TOOLS, build_tooling
     from hermes.policy.actions.remote_calls import ENVIRONMENT_TOOLS
     from hermes.tools.action_description import describe_action
 
     name = action.call.name
     tool: Tool | None
     if name in MODEL_TOOLS:
-        from hermes.app.model_tools import preview_model_tools
+        from hermes.app.tools.model_tools import preview_model_tools
 
         tool = preview_model_tools(loaded).get(name)
     elif name in ENVIRONMENT_TOOLS:
         return action
     elif name.startswith("browser_"):
-        from hermes.app.browsers import list_browser_tools
+        from hermes.app.tools.browsers import list_browser_tools
 
         tool = list_browser_tools(loaded).get(name)
     elif name in WEB_TOOLS:
-        from hermes.app.tooling import web_tools
+        from hermes.app.tools.tooling import web_tools
 
         tool = web_tools(loaded).get(name)
         if tool is None:  # nothing is configured: in a run it is not offered

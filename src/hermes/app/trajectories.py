@@ -14,7 +14,7 @@ import msgspec
 
 from hermes.app.application import Application, open_application
 from hermes.app.secret_redactor import SecretRedactor
-from hermes.app.tooling import build_tooling
+from hermes.app.tools.tooling import build_tooling
 from hermes.core.errors import HermesError, SettingsError
 from hermes.core.events.runs import RunStarted, TurnEnded
 from hermes.core.messages import ToolSpec

@@ -13,12 +13,12 @@ from anyio.abc import TaskGroup
 
 from hermes.app.alert_sources import open_alert_sources
 from hermes.app.application import Application, open_application
-from hermes.app.health import probe_rounds
-from hermes.app.journal_upkeep import JournalMonitor, write_warning
-from hermes.app.learned_checks import open_learned_checks
+from hermes.app.checks.health import probe_rounds
+from hermes.app.checks.learned_checks import open_learned_checks
+from hermes.app.checks.probes import AdaptProbe, AdmittedProbes, find_probes, follow_services
+from hermes.app.journal.upkeep import JournalMonitor, write_warning
 from hermes.app.models import ModelReachability
 from hermes.app.policy import LazyPolicy, with_waiting_approvals, with_watch_mode
-from hermes.app.probes import AdaptProbe, AdmittedProbes, find_probes, follow_services
 from hermes.app.run_locks import RunLocked, RunLockError, lock_run
 from hermes.app.schedule.state_recording import keep_recording
 from hermes.app.skills.playbook_cache import PlaybookCache
@@ -148,7 +148,7 @@ class LazyIncidentHandler:
         await self.context(details).report(details)
 
     def context(self, details: IncidentDetails) -> "IncidentContext":
-        from hermes.app.incident_response import build_incident_context
+        from hermes.app.incidents.response import build_incident_context
 
         policy = self.application.agent_dependencies.executor.policy
         if isinstance(policy, LazyPolicy):
@@ -298,7 +298,7 @@ async def _join_parts(
 
 
 def _open_model_responder(application: Application) -> "ModelResponder | None":
-    from hermes.app.incident_response import open_model_responder
+    from hermes.app.incidents.response import open_model_responder
 
     return open_model_responder(application)
 
@@ -337,7 +337,7 @@ class WatchNotifications:
         await group.start(self.notifier.run)
         await group.start(self.outbox.run)
         if self.channels:
-            from hermes.app.channels import start_channels
+            from hermes.app.channels.loading import start_channels
 
             await start_channels(group, self.application, self.outbox, self.channels)
 
@@ -362,13 +362,13 @@ def _open_notifications(
     )
     filters, channels = [accepts for _, accepts in sinks], dict[str, "ConfiguredChannel"]()
     if "chats" in outputs and loaded.settings.channels.partly_configured(loaded.secrets.get):
-        from hermes.app.channels import home_chat_filters, usable_channels
+        from hermes.app.channels.loading import home_chat_filters, usable_channels
 
         channels = usable_channels(loaded, write_warning)
         filters += home_chat_filters(channels)
     transports = [SinkTransport(sink) for sink, _ in sinks]
     if loaded.settings.hooks.webhooks:
-        from hermes.app.event_webhooks import open_event_webhooks
+        from hermes.app.hooks.webhooks import open_event_webhooks
 
         transports += open_event_webhooks(loaded)
     return WatchNotifications(

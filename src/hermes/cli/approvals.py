@@ -6,10 +6,10 @@ import anyio
 import click
 import msgspec
 
-from hermes.app.approval_answers import AnswerOutcome, answer_approval, revoke_grant
+from hermes.app.incidents.approval_answers import AnswerOutcome, answer_approval, revoke_grant
+from hermes.app.incidents.views import APPROVAL_LOOKBACK, describe_approval, find_approval_request
 from hermes.app.people import local_actor
 from hermes.app.policy import always_rules_path
-from hermes.app.views import APPROVAL_LOOKBACK, describe_approval, find_approval_request
 from hermes.cli.context import load_settings, query_journal, require_journal
 from hermes.cli.lazy import cli_command
 from hermes.cli.output import echo, print_fields, print_json, print_table

@@ -10,7 +10,7 @@ from typing import Any
 import anyio
 import click
 
-from hermes.app.copies import PathChange, find_changes, open_machine_copy
+from hermes.app.copies.host_copies import PathChange, find_changes, open_machine_copy
 from hermes.cli import exit_codes
 from hermes.cli.context import load_settings
 from hermes.cli.lazy import cli_command

@@ -17,7 +17,7 @@ from chat_setup import (
 )
 
 from hermes.app.application import open_application
-from hermes.app.gateway import open_gateway_parts
+from hermes.app.channels.gateway import open_gateway_parts
 from hermes.core.channels import Address, MediaItem
 from hermes.core.errors import SettingsError
 from hermes.core.messages import AttachedText

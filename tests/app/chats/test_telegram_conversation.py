@@ -10,7 +10,7 @@ import anyio
 import pytest
 from chat_setup import runs, says
 
-from hermes.app.gateway import keep_gateway
+from hermes.app.channels.gateway import keep_gateway
 from hermes.settings.load import LoadedSettings, load
 from hermes.testing.chat_platform import ShownMessage
 from standins.speech import make_wav

@@ -9,7 +9,7 @@ import anyio
 import pytest
 from chat_setup import ALICE, ChatGateway, chat_settings, open_gateway, runs, said, says
 
-from hermes.app.speech import ApplicationSpeech
+from hermes.app.tools.speech import ApplicationSpeech
 from hermes.core.channels import MediaItem
 from hermes.settings.load import LoadedSettings, load
 from hermes.testing.chats import MemoryChannel

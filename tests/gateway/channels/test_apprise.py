@@ -6,7 +6,7 @@ from pathlib import Path
 import anyio
 import pytest
 
-from hermes.app.channel_test import send_test_message
+from hermes.app.channels.delivery_test import send_test_message
 from hermes.core.channels import Address
 from hermes.core.errors import ChannelFailed, DeliveryError
 from hermes.gateway.channels.apprise.runtime import AppriseChannel

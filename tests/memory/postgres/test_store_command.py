@@ -15,7 +15,7 @@ import yaml
 from click.testing import CliRunner
 
 from hermes.app import open_application
-from hermes.app.journal_search import JournalSearch
+from hermes.app.journal.search import JournalSearch
 from hermes.app.run_locks import RunLocked
 from hermes.cli.root_command import root
 from hermes.core.errors import SettingsError, StoreError

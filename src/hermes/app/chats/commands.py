@@ -133,7 +133,7 @@ async def _status(call: CommandCall) -> str:
 
 async def _open_questions(application: Application, run: str) -> list[str]:
     """A line for each question of the session that waits for a person."""
-    from hermes.app.views import view_approvals
+    from hermes.app.incidents.views import view_approvals
 
     asked = await view_approvals(application.loaded, application.journal)
     own = [each for each in asked if str(each["run"]).partition("/")[0] == run]

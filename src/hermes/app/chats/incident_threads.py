@@ -7,7 +7,7 @@ from dataclasses import replace
 from datetime import UTC, datetime
 
 from hermes.app.application import Application
-from hermes.app.views import find_incident
+from hermes.app.incidents.views import find_incident
 from hermes.core.actions import Action, Decision, Policy, PolicyWrapper
 from hermes.core.errors import HermesError
 from hermes.core.foreign_text import visible_line

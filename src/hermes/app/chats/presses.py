@@ -6,11 +6,11 @@ from typing import cast, get_args
 from msgspec.structs import replace
 
 from hermes.app.application import Application
-from hermes.app.approval_answers import answer_approval, answer_by_message
 from hermes.app.chats.incident_threads import describe_briefly, read_report_data
 from hermes.app.chats.replies import queue_text
-from hermes.app.incident_actions import acknowledge_incident, mute_incident
-from hermes.app.views import read_incident
+from hermes.app.incidents.actions import acknowledge_incident, mute_incident
+from hermes.app.incidents.approval_answers import answer_approval, answer_by_message
+from hermes.app.incidents.views import read_incident
 from hermes.core.channels import parse_press
 from hermes.core.events.chats import ChatReceived
 from hermes.core.events.operations import NotificationQueued, NotificationSent

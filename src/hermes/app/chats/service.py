@@ -180,7 +180,7 @@ class ChatService:
         special = message.pressed or parse_command(message.text) or answers
         if not event.incident or special or not message.text.strip():
             return []
-        from hermes.app.incident_actions import make_hint
+        from hermes.app.incidents.actions import make_hint
 
         try:
             return [
@@ -389,7 +389,7 @@ class ChatService:
         return await answer_by_command(self.application, event, approval, verb)
 
     async def acknowledge(self, event: ChatReceived, incident: str) -> str:
-        from hermes.app.incident_actions import acknowledge_incident
+        from hermes.app.incidents.actions import acknowledge_incident
 
         application = self.application
         outcome = await acknowledge_incident(

@@ -20,7 +20,7 @@ from hermes.gateway.answers import read_answer
 from hermes.gateway.markdown import parse_markdown
 
 if TYPE_CHECKING:
-    from hermes.app.speech import ApplicationSpeech
+    from hermes.app.tools.speech import ApplicationSpeech
     from hermes.core.speech import SpokenText
 
 SHOWN_TIMEOUT_S = 60.0
@@ -70,7 +70,7 @@ class ChatVoice:
         """Return the spoken words as a hint for the incident of the thread, like written ones."""
         if not event.incident or event.message.forwarded:
             return []
-        from hermes.app.incident_actions import make_hint
+        from hermes.app.incidents.actions import make_hint
 
         try:
             return [
@@ -92,7 +92,7 @@ class ChatVoice:
             return "", f"(no voice message: {error})"
 
     def _speech(self) -> "ApplicationSpeech":
-        from hermes.app.speech import ApplicationSpeech
+        from hermes.app.tools.speech import ApplicationSpeech
 
         if self._opened is None:
             self._opened = ApplicationSpeech(self._application.loaded)

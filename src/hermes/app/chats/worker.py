@@ -28,7 +28,7 @@ from hermes.app.chats.replies import (
 )
 from hermes.app.chats.sessions import ChatSessions, TurnLimits
 from hermes.app.chats.voice import ChatVoice
-from hermes.app.tooling import configured_environment
+from hermes.app.tools.tooling import configured_environment
 from hermes.core.channels import Address, Button, Channel, press_data
 from hermes.core.errors import HermesError, StoreError
 from hermes.core.events import Event

@@ -58,14 +58,14 @@ def standalone_jobs(loaded: LoadedSettings) -> Mapping[str, BuiltInJob]:
     """The built-in jobs where no watch runs: each looks at the host for itself."""
 
     async def health(job: Job, row: JobOccurrence) -> JobResult:
-        from hermes.app.health import check_health_now
+        from hermes.app.checks.health import check_health_now
 
         checked, results, _ = await check_health_now(loaded, loaded.home)
         failing = [f"{each.name}: {each.detail}" for each in results if each.ok is False]
         return JobResult(text="\n".join(failing) or f"{checked.checks} checks are fine")
 
     async def run(job: Job, row: JobOccurrence) -> JobResult:
-        from hermes.app.tooling import configured_environment
+        from hermes.app.tools.tooling import configured_environment
         from hermes.memory.store import open_journal
 
         async with (

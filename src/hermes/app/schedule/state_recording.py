@@ -4,7 +4,7 @@ import sys
 
 import anyio
 
-from hermes.app.journal_upkeep import write_warning
+from hermes.app.journal.upkeep import write_warning
 from hermes.settings import process_environment
 from hermes.settings.load import LoadedSettings
 

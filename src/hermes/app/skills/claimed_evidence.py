@@ -83,7 +83,7 @@ def _judge_replays(
 
 async def _replay_case(skill: Skill, case: ReplayCase) -> ReplayResult | None:
     """Return None when it took too long."""
-    from hermes.app.gym_replay import find_baseline, replay_in_gym
+    from hermes.app.skills.gym_replay import find_baseline, replay_in_gym
 
     with anyio.move_on_after(REPLAY_TIMEOUT_S):
         return await replay_in_gym(skill, find_baseline("no-op"))(case, True)

@@ -136,7 +136,7 @@ def apply_statements(statements: Sequence[SignedStatement], keyring: Keyring) ->
 @asynccontextmanager
 async def cloned_repository(loaded: LoadedSettings, source: str) -> AsyncIterator[Path]:
     """A git repository that contains an index, for as long as the block lasts."""
-    from hermes.app.tooling import environment_options
+    from hermes.app.tools.tooling import environment_options
     from hermes.environments.local import LocalEnvironment
 
     with tempfile.TemporaryDirectory(prefix="hermes-skills-") as temporary:

@@ -202,7 +202,7 @@ class SkillHub:
             return commit, (folder / "copy.tar").read_bytes()
 
     async def _run_git(self, folder: Path, source: SkillSource, command: str) -> str:
-        from hermes.app.tooling import environment_options
+        from hermes.app.tools.tooling import environment_options
         from hermes.environments.local import LocalEnvironment
 
         variables = environment_options(self._loaded, folder).variables

@@ -7,8 +7,7 @@ from datetime import UTC, datetime, timedelta
 import msgspec
 from msgspec.structs import replace
 
-from hermes.app.approval_answers import answer_approval
-from hermes.app.incident_actions import (
+from hermes.app.incidents.actions import (
     IncidentOutcome,
     acknowledge_incident,
     close_incident,
@@ -16,9 +15,8 @@ from hermes.app.incident_actions import (
     report_problem,
     tell_incident,
 )
-from hermes.app.journal_search import root_run
-from hermes.app.people import load_people
-from hermes.app.views import (
+from hermes.app.incidents.approval_answers import answer_approval
+from hermes.app.incidents.views import (
     find_approval_request,
     find_incident,
     summarize_incident,
@@ -26,6 +24,8 @@ from hermes.app.views import (
     view_approvals,
     view_incident,
 )
+from hermes.app.journal.search import root_run
+from hermes.app.people import load_people
 from hermes.core.errors import HermesError, PolicyDenied, StoreError
 from hermes.core.events.base import RunOrigin
 from hermes.core.events.runs import (

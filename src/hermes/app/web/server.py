@@ -35,7 +35,7 @@ from hermes.web.tokens import TokenRegistry
 from hermes.web.webhooks import Webhooks
 
 if TYPE_CHECKING:
-    from hermes.app.mcp_service import HttpMcpService
+    from hermes.app.web.mcp_service import HttpMcpService
 
 ANSWER_FOLDER = "api_answers"
 """In the home; answers are kept there for `Idempotency-Key`."""
@@ -91,7 +91,7 @@ def _mcp_route(application: Application, group: TaskGroup, access: AccessControl
 
     async def respond(request: HttpRequest) -> HttpReply:
         if not opened:
-            from hermes.app.mcp_service import HttpMcpService
+            from hermes.app.web.mcp_service import HttpMcpService
 
             opened.append(HttpMcpService(application, group))
         with refuse_errors():

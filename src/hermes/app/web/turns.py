@@ -15,7 +15,7 @@ from anyio.streams.memory import MemoryObjectReceiveStream
 
 from hermes.agent.conversation import Conversation
 from hermes.app.application import Application
-from hermes.app.tooling import configured_environment
+from hermes.app.tools.tooling import configured_environment
 from hermes.core.bus import BusItem, Glimpse
 from hermes.core.errors import HermesError, SettingsError
 from hermes.core.events.access import ApiHistoryRecorded

@@ -25,7 +25,7 @@ from hermes.policy.audit.history import (
 )
 
 if TYPE_CHECKING:
-    from hermes.app.audit_verification import AuditProof, AuditReport
+    from hermes.app.journal.audit_verification import AuditProof, AuditReport
 
 AUDIT_COMMANDS = {
     "verify": ("admin.audit:verify", "Find any edit, deletion, reordering or truncation"),
@@ -103,7 +103,7 @@ def verify(
     Exit codes: 0 verified, 6 something was changed, removed, moved or truncated, 1 no
     contradiction, but something needed for the proof is missing (a key, a head, a signature).
     """
-    from hermes.app.audit_verification import verify_export, verify_journal
+    from hermes.app.journal.audit_verification import verify_export, verify_journal
     from hermes.memory.store import display_location
 
     if journal and exported:
@@ -127,7 +127,7 @@ def verify(
 def _load_proof(
     home: Path, own: str, file: Path | None, key_file: Path | None, head: Path | None
 ) -> "AuditProof":
-    from hermes.app.audit_verification import proof_of_files, proof_of_home
+    from hermes.app.journal.audit_verification import proof_of_files, proof_of_home
     from hermes.policy.audit.head import HEAD_FILE_NAME, head_file
 
     head_beside = None if file is None else file.with_name(HEAD_FILE_NAME)

@@ -5,8 +5,8 @@ from datetime import UTC, datetime
 import anyio
 import click
 
-from hermes.app.channel_states import ChannelState, read_channel_states
-from hermes.app.channel_test import TestedChannel, send_test_message
+from hermes.app.channels.delivery_test import TestedChannel, send_test_message
+from hermes.app.channels.states import ChannelState, read_channel_states
 from hermes.cli.context import load_settings, query_journal
 from hermes.cli.lazy import cli_command
 from hermes.cli.output import echo, print_json, print_table

@@ -169,7 +169,7 @@ def _setting_warnings(loaded: LoadedSettings) -> list[str]:
 
 
 def _engine_warnings(loaded: LoadedSettings) -> list[str]:
-    from hermes.app.tool_availability import find_engine_problem
+    from hermes.app.tools.availability import find_engine_problem
 
     settings = loaded.settings
     chosen = [("tools.web.search", name) for name in settings.tools.web.search]
@@ -181,7 +181,7 @@ def _engine_warnings(loaded: LoadedSettings) -> list[str]:
 
 def _refuse_unknown_engine(key: str, value: str) -> None:
     """Raises `SettingsError` for a name that no built-in and no plug-in has."""
-    from hermes.app.tool_availability import ENGINE_GROUPS, find_engine_problem
+    from hermes.app.tools.availability import ENGINE_GROUPS, find_engine_problem
     from hermes.settings.edit import key_path
     from hermes.settings.value_types import parse_value, type_at
 

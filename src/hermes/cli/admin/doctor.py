@@ -168,7 +168,7 @@ NO_TOOLS = "none in a chat until a capable model is chosen; schedules and incide
 
 
 def check_tools(loaded: LoadedSettings) -> Iterator[DoctorFinding]:
-    from hermes.app.tooling import build_tooling
+    from hermes.app.tools.tooling import build_tooling
 
     try:
         tooling = build_tooling(loaded)

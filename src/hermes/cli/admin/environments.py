@@ -38,7 +38,7 @@ def list_environments(loaded: LoadedSettings) -> list[EnvironmentReadiness]:
 
 
 async def _missing_requirement(name: str, loaded: LoadedSettings) -> str:
-    from hermes.app.tooling import environment_options
+    from hermes.app.tools.tooling import environment_options
     from hermes.environments.open import why_not
 
     try:
@@ -52,7 +52,7 @@ async def _missing_requirement(name: str, loaded: LoadedSettings) -> str:
 
 def try_environment(loaded: LoadedSettings) -> EnvironmentReadiness:
     """Open the configured environment and run a command that does nothing."""
-    from hermes.app.tooling import configured_environment
+    from hermes.app.tools.tooling import configured_environment
 
     name = loaded.settings.terminal.backend
 

@@ -15,7 +15,7 @@ from hermes.core.messages import Risk
 from hermes.settings.load import LoadedSettings
 
 if TYPE_CHECKING:
-    from hermes.app.mcp_review import ServerRecipe, ServerReview
+    from hermes.app.mcp.review import ServerRecipe, ServerReview
     from hermes.integrations.mcp.logins import StoredLogin
     from hermes.integrations.mcp.pins import ServerPin
 
@@ -95,7 +95,7 @@ def add(
     ctx: click.Context, name: str, command: tuple[str, ...], as_json: bool, **given: Any
 ) -> None:
     """Add the server NAME: start it once, show what it offers, and ask."""
-    from hermes.app.mcp_review import address_from, load_recipes
+    from hermes.app.mcp.review import address_from, load_recipes
     from hermes.integrations.mcp.pins import PinStore, ServerPin, check_server_name
 
     loaded, known = load_settings(ctx), load_recipes()
@@ -172,7 +172,7 @@ def _review(
     *,
     new: bool,
 ) -> None:
-    from hermes.app.mcp_review import look_at_server, save_review
+    from hermes.app.mcp.review import look_at_server, save_review
 
     found = anyio.run(look_at_server, loaded, Path.cwd(), pin)
     if as_json and not (new or classes or accept or yes):
@@ -256,7 +256,7 @@ def login(ctx: click.Context, name: str, as_json: bool, **given: Any) -> None:
 @click.argument("name")
 def logout(ctx: click.Context, name: str, as_json: bool) -> None:
     """Forget the login at the server NAME; its review stays."""
-    from hermes.app.mcp_login import log_out_of_server
+    from hermes.app.mcp.login import log_out_of_server
     from hermes.integrations.mcp.pins import PinStore
 
     loaded = load_settings(ctx)
@@ -268,7 +268,7 @@ def logout(ctx: click.Context, name: str, as_json: bool) -> None:
 
 
 def _log_in(loaded: LoadedSettings, pin: "ServerPin", **given: Any) -> "StoredLogin":
-    from hermes.app.mcp_login import LoginOptions, has_screen, log_in_at_server
+    from hermes.app.mcp.login import LoginOptions, has_screen, log_in_at_server
 
     options = LoginOptions(**given)
 
@@ -316,7 +316,7 @@ def list_(ctx: click.Context, as_json: bool) -> None:
 @cli_command("hermes mcp recipes")
 def recipes(ctx: click.Context, as_json: bool) -> None:
     """List the recipes of well-known servers, and how to install them."""
-    from hermes.app.mcp_review import load_recipes
+    from hermes.app.mcp.review import load_recipes
 
     found = load_recipes().values()
     if as_json:
@@ -338,7 +338,7 @@ hermes mcp test time --json
 @click.argument("name")
 def test(ctx: click.Context, name: str, as_json: bool) -> None:
     """Start NAME, list its tools, and compare them with the review."""
-    from hermes.app.mcp_review import look_at_server
+    from hermes.app.mcp.review import look_at_server
     from hermes.integrations.mcp.pins import PinStore
 
     loaded = load_settings(ctx)
@@ -362,7 +362,7 @@ def serve(ctx: click.Context) -> None:
     approvals, and its words are not those of a person. Over HTTP the same is at /mcp of the web
     port of `hermes up`, with a token of the right `chat`.
     """
-    from hermes.app.mcp_service import serve_stdio
+    from hermes.app.web.mcp_service import serve_stdio
 
     anyio.run(serve_stdio, load_settings(ctx), Path.cwd())
 
@@ -371,7 +371,7 @@ def serve(ctx: click.Context) -> None:
 @click.argument("name")
 def remove(ctx: click.Context, name: str, as_json: bool) -> None:
     """Forget the server NAME and its review."""
-    from hermes.app.mcp_review import remove_server
+    from hermes.app.mcp.review import remove_server
 
     loaded = load_settings(ctx)
     anyio.run(remove_server, loaded, name)

@@ -189,7 +189,7 @@ def _ask_announce() -> str:
 
 def _ask_channel() -> None:
     """Lead through one chat channel: what to do there, secrets, home chat, test, person."""
-    from hermes.app.channel_setup import channel_titles, find_manifest, save_channel
+    from hermes.app.channels.setup import channel_titles, find_manifest, save_channel
 
     echo("\nIn which chat shall Hermes report incidents and take answers?")
     name = _ask_option("Which chat?", {NO_CHANNEL: "none for now", **channel_titles()}, NO_CHANNEL)
@@ -219,7 +219,7 @@ def _test_channel(name: str) -> bool:
     """Return whether a test message was accepted."""
     import anyio
 
-    from hermes.app.channel_test import send_test_message
+    from hermes.app.channels.delivery_test import send_test_message
     from hermes.core.channels import Address
 
     echo("Sending a test message …")
@@ -236,7 +236,7 @@ def _ask_person(channel: str) -> None:
     """Who presses the button of a test approval is the person at this terminal."""
     import anyio
 
-    from hermes.app.channel_setup import name_person, wait_for_press
+    from hermes.app.channels.setup import name_person, wait_for_press
     from hermes.app.people import user_name
     from hermes.core.channels import Address
 
@@ -269,7 +269,7 @@ def _set_up_channel(choice: ChannelChoice, token: str, *, test: bool) -> None:
     """Without questions. Raises `HermesError`."""
     import anyio
 
-    from hermes.app.channel_setup import find_manifest, name_person, save_channel
+    from hermes.app.channels.setup import find_manifest, name_person, save_channel
     from hermes.app.people import user_name
 
     manifest = find_manifest(choice.channel, home_folder())

@@ -80,7 +80,7 @@ def compact(ctx: click.Context, as_json: bool) -> None:
     done = compact_store(require_journal(loaded))
     delete_artifacts(loaded.home / "artifacts", done.deleted)
     if done.purged:
-        from hermes.app.journal_search import discard_index
+        from hermes.app.journal.search import discard_index
 
         discard_index(loaded)
     if as_json:
@@ -219,7 +219,7 @@ def backup(file: Path, as_json: bool) -> int:
     It contains the keys in .env: only its owner can read it. A journal outside of the home folder
     (`store.path`, `store.url`) is not part of it.
     """
-    from hermes.app.home_backup import back_up
+    from hermes.app.journal.home_backup import back_up
 
     done = back_up(home_folder(), file)
     if as_json:
@@ -242,7 +242,7 @@ def restore(file: Path, force: bool, as_json: bool) -> int:
 
     Exit codes: 0 fine, 3 the home is not empty or in use, 6 the backup is damaged.
     """
-    from hermes.app.home_backup import restore as restore_home
+    from hermes.app.journal.home_backup import restore as restore_home
 
     done = restore_home(file, home_folder(), force=force)
     if as_json:

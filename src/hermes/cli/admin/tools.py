@@ -5,10 +5,10 @@ from pathlib import Path
 import click
 import msgspec
 
-from hermes.app.browsers import list_browser_tools
-from hermes.app.mcp_servers import list_mcp_tools
+from hermes.app.mcp.servers import list_mcp_tools
 from hermes.app.systems import list_declared_tools
-from hermes.app.tooling import check_provider, host_capabilities
+from hermes.app.tools.browsers import list_browser_tools
+from hermes.app.tools.tooling import check_provider, host_capabilities
 from hermes.cli import exit_codes
 from hermes.cli.context import load_settings
 from hermes.cli.lazy import cli_command, cli_group

@@ -250,8 +250,8 @@ def _run_drills(
     gym: GymSettings,
     options: dict[str, object],
 ) -> list[DrillResult]:
-    from hermes.app.drill import NO_MODEL, DrillAgent, parse_agent, run_agent_drill
-    from hermes.app.gym_replay import make_skill_trial
+    from hermes.app.drills.drill import NO_MODEL, DrillAgent, parse_agent, run_agent_drill
+    from hermes.app.skills.gym_replay import make_skill_trial
     from hermes.models.catalog import resolve_reference
 
     turns = int(str(options["turns"]))

@@ -18,7 +18,7 @@ from hermes.settings.load import load
 from hermes.sre.reports.statements import cause_line, resolver_of
 
 if TYPE_CHECKING:
-    from hermes.app.demo import DemoAct, DemoResult
+    from hermes.app.drills.demo import DemoAct, DemoResult
 
 DEMO_SETTINGS = {
     "sre.verify.window": "3",
@@ -52,7 +52,7 @@ def demo(model: str, plain: bool, act: int | None, keep: Path | None, show: bool
     The hosts are real: services under a supervisor, their own network, traffic. So are the watch,
     the rules, the journal and the checks. The end of each act shows who fixed it.
     """
-    from hermes.app.demo import DEMO_SCENARIO
+    from hermes.app.drills.demo import DEMO_SCENARIO
 
     if show and keep is not None and store_exists(load(home=keep).store):
         return anyio.run(_open_dashboard, keep.absolute())
@@ -92,7 +92,7 @@ async def _open_dashboard(home: Path) -> int:
 
 
 async def _run_demo(home: Path, model: str, plain: bool, only: int | None) -> int:
-    from hermes.app.demo import demo_acts, run_demo
+    from hermes.app.drills.demo import demo_acts, run_demo
     from hermes.cli.incidents.watch import show_demo_incidents
 
     loaded, done = load(home=home, overrides=DEMO_SETTINGS), []
@@ -111,7 +111,7 @@ async def _run_demo(home: Path, model: str, plain: bool, only: int | None) -> in
 
 def print_edits(act: "DemoAct") -> None:
     """The edits of the person, and the rule that lets the demo revert one of them."""
-    from hermes.app.demo import RECENT_CHANGES_RULE
+    from hermes.app.drills.demo import RECENT_CHANGES_RULE
     from hermes.gym.eight_edits import PERSON
 
     if not act.edits:

@@ -8,7 +8,7 @@ from pathlib import Path
 import anyio
 import click
 
-from hermes.app.views import find_incident
+from hermes.app.incidents.views import find_incident
 from hermes.cli import exit_codes
 from hermes.cli.context import load_settings, query_journal
 from hermes.cli.drills.run import (
@@ -157,13 +157,13 @@ def from_incident(ctx: click.Context, id: str, folder: str, as_json: bool) -> No
 
 def make_drill(loaded: LoadedSettings, id: str, folder: str = "") -> tuple[Path, IncidentDrill]:
     """Raises `HermesError` with what is missing."""
-    from hermes.app.incident_drill import (
+    from hermes.app.changes.states import open_state_store
+    from hermes.app.incidents.drill import (
         DRILLS_FOLDER,
         drill_name,
         make_incident_drill,
     )
     from hermes.app.secret_redactor import SecretRedactor
-    from hermes.app.states import open_state_store
 
     chosen = Path(folder).expanduser() if folder else None
 
@@ -194,7 +194,7 @@ def replay(
 
     Exit code 0 when it was resolved, 1 when not, 5 when the host could not be rebuilt.
     """
-    from hermes.app.drill import parse_agent, run_agent_drill
+    from hermes.app.drills.drill import parse_agent, run_agent_drill
 
     loaded = load_settings(ctx)
     path, made = make_drill(loaded, id)

@@ -91,8 +91,8 @@ def run(ctx: click.Context, /, scenario: str, as_json: bool, **options: object) 
 
     Exit code 0 when it was resolved, 1 when not, 5 when there was no episode to score.
     """
-    from hermes.app.drill import parse_agent, run_agent_drill
-    from hermes.app.gym_replay import make_skill_trial
+    from hermes.app.drills.drill import parse_agent, run_agent_drill
+    from hermes.app.skills.gym_replay import make_skill_trial
 
     loaded = load_settings(ctx)
     gym = gym_settings(loaded, options["backend"])

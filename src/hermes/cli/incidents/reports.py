@@ -6,7 +6,7 @@ from pathlib import Path
 
 import click
 
-from hermes.app.views import find_incident
+from hermes.app.incidents.views import find_incident
 from hermes.cli.context import load_settings, query_journal, since_option
 from hermes.cli.incidents.lookup import complete_incident_id
 from hermes.cli.lazy import cli_command

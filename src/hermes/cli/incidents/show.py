@@ -4,7 +4,7 @@ from datetime import UTC, datetime
 
 import click
 
-from hermes.app.views import describe_incident, find_incident, summarize_incident
+from hermes.app.incidents.views import describe_incident, find_incident, summarize_incident
 from hermes.cli.context import load_settings, query_journal, since_option
 from hermes.cli.incidents.lookup import complete_incident_id
 from hermes.cli.lazy import cli_command

@@ -6,7 +6,7 @@ from functools import partial
 import anyio
 import click
 
-from hermes.app.incident_actions import (
+from hermes.app.incidents.actions import (
     CLOSE_OUTCOMES,
     IncidentOutcome,
     ReportedProblem,
@@ -102,7 +102,7 @@ def close(ctx: click.Context, id: str, ending: str, reason: str, as_json: bool) 
     action = partial(close_incident, incident=id, outcome=ending, reason=reason)
     done = _act(loaded, action, as_json=as_json)
     if ending == "no-incident":
-        from hermes.app.learned_checks import mark_false_alarm
+        from hermes.app.checks.learned_checks import mark_false_alarm
 
         if name := mark_false_alarm(loaded, done.fingerprint):
             note(f"less weight for the learned check: `hermes health learned {name}`")

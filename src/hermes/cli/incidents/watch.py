@@ -10,7 +10,7 @@ from typing import Any
 import anyio
 import click
 
-from hermes.app.views import find_incident
+from hermes.app.incidents.views import find_incident
 from hermes.cli.context import load_settings, query_journal
 from hermes.cli.incidents.live_state import (
     LiveIncident,

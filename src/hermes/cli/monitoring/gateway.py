@@ -40,7 +40,7 @@ def run(ctx: click.Context, model: str) -> int:
 
 async def _run(loaded: LoadedSettings, model: str) -> bool:
     """Return False when the gateway ended by itself."""
-    from hermes.app.gateway import keep_gateway
+    from hermes.app.channels.gateway import keep_gateway
     from hermes.app.service.manager_notification import ManagerNotification
 
     signalled = False

@@ -15,7 +15,7 @@ from hermes.cli.output import echo, note, print_json, print_table
 from hermes.cli.render.terminal_text import clean, clip
 
 if TYPE_CHECKING:
-    from hermes.app.probes import AdmittedProbes
+    from hermes.app.checks.probes import AdmittedProbes
     from hermes.core.events.operations import HealthChecked
     from hermes.sre.health import HealthCheckResult
 
@@ -50,7 +50,7 @@ def health(ctx: click.Context, everything: bool, as_json: bool) -> int:
     """
     if ctx.invoked_subcommand is not None:
         return exit_codes.OK
-    from hermes.app.health import check_health_now
+    from hermes.app.checks.health import check_health_now
 
     checked, results, admitted = anyio.run(check_health_now, load_settings(ctx), Path.cwd())
     if as_json:
@@ -118,7 +118,7 @@ def forget(ctx: click.Context, service: str, as_json: bool) -> int:
 
     Exit codes: 0 the service is no longer expected, 1 there was no such service.
     """
-    from hermes.app.health import forget_service
+    from hermes.app.checks.health import forget_service
 
     known = anyio.run(forget_service, load_settings(ctx), Path.cwd(), service)
     if as_json:

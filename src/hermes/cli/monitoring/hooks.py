@@ -3,7 +3,7 @@
 import anyio
 import click
 
-from hermes.app.hook_trust import (
+from hermes.app.hooks.trust import (
     HookState,
     read_hook_log,
     read_hook_states,

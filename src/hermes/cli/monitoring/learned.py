@@ -14,7 +14,7 @@ from hermes.cli.output import echo, note, print_json, print_table
 from hermes.cli.render.terminal_text import clean, clip
 
 if TYPE_CHECKING:
-    from hermes.app.learned_checks import LearnedMark
+    from hermes.app.checks.learned_checks import LearnedMark
     from hermes.sre.probes.learned.state import LearnedCheck
 
 
@@ -42,7 +42,7 @@ def learned(ctx: click.Context, name: str, mark: "LearnedMark | None", as_json: 
 
     Exit codes: 0 done, 1 no check has this name, 2 a mark without a name.
     """
-    from hermes.app.learned_checks import list_learned_checks, mark_learned_check
+    from hermes.app.checks.learned_checks import list_learned_checks, mark_learned_check
 
     loaded = load_settings(ctx)
     if mark and not name:

@@ -3,8 +3,8 @@
 import anyio
 import click
 
+from hermes.app.journal.traces import read_run_spans, send_traces
 from hermes.app.secret_redactor import SecretRedactor
-from hermes.app.traces import read_run_spans, send_traces
 from hermes.cli import exit_codes
 from hermes.cli.context import load_settings, query_journal
 from hermes.cli.lazy import cli_command

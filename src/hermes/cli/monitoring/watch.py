@@ -256,7 +256,7 @@ def _chat_model(options: dict[str, object]) -> str:
 
 async def _keep_gateway(loaded: LoadedSettings, model: str) -> None:
     """Chats beside the watch: whatever happens to them, the watch goes on."""
-    from hermes.app.gateway import keep_gateway
+    from hermes.app.channels.gateway import keep_gateway
 
     pause_s = FIRST_GATEWAY_PAUSE_S
     while True:
@@ -348,7 +348,7 @@ def probes_file(loaded: LoadedSettings, settings: ProbeSettings | None = None) -
 
 
 async def _run_discovery(loaded: LoadedSettings) -> DiscoveryResult:
-    from hermes.app.tooling import configured_environment
+    from hermes.app.tools.tooling import configured_environment
 
     async with configured_environment(loaded, Path.cwd()) as here:
         found = await discover_probes(here, http_timeout_s=1.0, failing_too=True)

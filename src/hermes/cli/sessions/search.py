@@ -11,7 +11,7 @@ import anyio
 import click
 import msgspec
 
-from hermes.app.journal_search import MAX_VECTORS_IN_PASSING, JournalSearch
+from hermes.app.journal.search import MAX_VECTORS_IN_PASSING, JournalSearch
 from hermes.cli import exit_codes
 from hermes.cli.context import load_settings, require_journal, since_option, until_option
 from hermes.cli.lazy import cli_command

@@ -187,7 +187,7 @@ def distill(
             raise SettingsError(f"there is no run {run!r}; see: hermes sessions list")
         rehearse = None
         if scenario:
-            from hermes.app.gym_replay import rehearse_in_gym
+            from hermes.app.skills.gym_replay import rehearse_in_gym
 
             note(f"rehearsing in {scenario} #{seed}; each rehearsal takes some seconds")
             rehearse = rehearse_in_gym(scenario, seed)
@@ -286,7 +286,7 @@ def promote(
             return await context.lifecycle.status(name), None, []
         if skill.playbook is None:
             raise SettingsError(f"{name} has no playbook: there is nothing to replay")
-        from hermes.app.gym_replay import find_baseline, replay_in_gym
+        from hermes.app.skills.gym_replay import find_baseline, replay_in_gym
 
         folder = context.lifecycle.waiting_candidate(name) or skill.folder
         note(f"replaying {len(cases)} cases twice; each takes some seconds")

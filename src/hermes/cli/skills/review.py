@@ -26,7 +26,7 @@ def review_in_background(ctx: click.Context, without: str) -> None:
 
 
 async def _review_if_due(context: SkillLifecycleContext, without: str) -> SkillsReviewed | None:
-    from hermes.app.gym_replay import find_baseline, replay_in_gym
+    from hermes.app.skills.gym_replay import find_baseline, replay_in_gym
     from hermes.app.skills.review import review_lock, run_automatic_review
     from hermes.app.skills.review_due import find_due_review
 
@@ -154,7 +154,7 @@ def review(ctx: click.Context, evolve: str, without: str, as_json: bool, **given
 
 def _evolve_skill(ctx: click.Context, name: str, without: str, as_json: bool) -> None:
     async def work(context: SkillLifecycleContext) -> tuple[bool, str]:
-        from hermes.app.gym_replay import find_baseline, replay_in_gym
+        from hermes.app.skills.gym_replay import find_baseline, replay_in_gym
         from hermes.app.skills.review import evolve_skill
 
         skill = context.library.find(name)
@@ -176,7 +176,7 @@ def _evolve_skill(ctx: click.Context, name: str, without: str, as_json: bool) ->
 async def _review_now(
     context: SkillLifecycleContext, found: DueReview, without: str
 ) -> SkillsReviewed:
-    from hermes.app.gym_replay import find_baseline, replay_in_gym
+    from hermes.app.skills.gym_replay import find_baseline, replay_in_gym
     from hermes.app.skills.review import review_failures
 
     async with open_strong_model(context) as model:

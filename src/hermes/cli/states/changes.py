@@ -6,11 +6,11 @@ from datetime import datetime
 import anyio
 import click
 
-from hermes.app.change_revert import RevertResult, revert_change
+from hermes.app.changes.change_revert import RevertResult, revert_change
+from hermes.app.changes.states import open_state_store
 from hermes.app.people import user_name
 from hermes.app.policy import deny_unattended
 from hermes.app.secret_redactor import SecretRedactor
-from hermes.app.states import open_state_store
 from hermes.cli import exit_codes
 from hermes.cli.context import load_settings, query_journal, since_option
 from hermes.cli.lazy import cli_command, cli_group

@@ -5,14 +5,14 @@ from collections import Counter
 import anyio
 import click
 
-from hermes.app.secret_redactor import SecretRedactor
-from hermes.app.states import (
+from hermes.app.changes.states import (
     lower_priority,
     open_host_states,
     open_state_store,
     record_state,
     used_cpu_seconds,
 )
+from hermes.app.secret_redactor import SecretRedactor
 from hermes.cli.context import load_settings
 from hermes.cli.lazy import cli_command
 from hermes.cli.output import echo, note, print_fields, print_json, print_table

@@ -5,9 +5,9 @@ import secrets
 from datetime import UTC, datetime
 from typing import Any, cast, get_args
 
-from hermes.app.approval_answers import answer_approval, revoke_grant
+from hermes.app.incidents.approval_answers import answer_approval, revoke_grant
+from hermes.app.incidents.views import describe_approval
 from hermes.app.people import PeopleRegister
-from hermes.app.views import describe_approval
 from hermes.app.web.pages.journal_index import JournalIndex, today
 from hermes.core.actions import why_not_always
 from hermes.core.errors import HermesError, PolicyDenied

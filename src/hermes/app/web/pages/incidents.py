@@ -5,13 +5,13 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
 
-from hermes.app.incident_actions import (
+from hermes.app.incidents.actions import (
     acknowledge_incident,
     close_incident,
     reopen_incident,
     tell_incident,
 )
-from hermes.app.views import describe_incident, find_incident, summarize_incident
+from hermes.app.incidents.views import describe_incident, find_incident, summarize_incident
 from hermes.app.web.pages.journal_index import JournalIndex
 from hermes.app.web.resources import unknown_ids
 from hermes.core.errors import HermesError

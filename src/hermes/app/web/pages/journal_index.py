@@ -5,8 +5,8 @@ from datetime import UTC, datetime, timedelta
 
 import anyio
 
+from hermes.app.incidents.views import APPROVAL_LOOKBACK
 from hermes.app.jobs import builtin_jobs
-from hermes.app.views import APPROVAL_LOOKBACK
 from hermes.core.errors import ScheduleError
 from hermes.core.events.operations import HealthChecked
 from hermes.core.events.runs import ModelAnswered

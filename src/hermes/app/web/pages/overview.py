@@ -4,10 +4,10 @@ import heapq
 from datetime import UTC, datetime
 from typing import Any
 
-from hermes.app.channel_states import read_channel_states
+from hermes.app.channels.states import read_channel_states
+from hermes.app.incidents.views import describe_approval, summarize_incident
 from hermes.app.jobs import SHOWN_TIMES, describe_job
 from hermes.app.people import PeopleRegister
-from hermes.app.views import describe_approval, summarize_incident
 from hermes.app.web.pages.journal_index import JournalIndex, today
 from hermes.app.web.resources import PersonActions
 from hermes.memory.store import JournalStore

@@ -6,8 +6,8 @@ from fnmatch import fnmatchcase
 import anyio.to_thread
 from msgspec.structs import replace
 
-from hermes.app.audit_verification import AuditReport, proof_of_home, verify_journal
-from hermes.app.views import PlainObject
+from hermes.app.incidents.views import PlainObject
+from hermes.app.journal.audit_verification import AuditReport, proof_of_home, verify_journal
 from hermes.app.web.views.private_runs import PrivateRuns
 from hermes.core.events.operations import CheckpointSigned
 from hermes.core.protocols import JournalRecord

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 
 import anyio.to_thread
 
-from hermes.app.views import PlainObject
+from hermes.app.incidents.views import PlainObject
 from hermes.core.events.experiments import DrillEnded
 from hermes.memory.store import JournalStore
 from hermes.settings.load import LoadedSettings

@@ -3,8 +3,8 @@
 from collections.abc import Sequence
 
 from hermes.app.facts import FactContext, open_facts
+from hermes.app.incidents.views import PlainObject
 from hermes.app.people import require_known
-from hermes.app.views import PlainObject
 from hermes.app.web.views.private_runs import PrivateRuns
 from hermes.core.errors import HermesError
 from hermes.core.events.memory import FactTrust

@@ -5,6 +5,7 @@ from datetime import UTC, datetime, timedelta
 
 import anyio
 
+from hermes.app.incidents.views import PlainObject
 from hermes.app.jobs import (
     JobEditor,
     build_task_spec,
@@ -18,7 +19,6 @@ from hermes.app.jobs import (
 )
 from hermes.app.people import require_known
 from hermes.app.schedule.history import JobHistoryRow, read_history
-from hermes.app.views import PlainObject
 from hermes.core.errors import HermesError, ScheduleError
 from hermes.core.events.jobs import JobSpec
 from hermes.core.jobs import JobTable

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 
-from hermes.app.journal_search import root_run
+from hermes.app.journal.search import root_run
 from hermes.core.events.runs import RunStarted
 from hermes.core.protocols import Journal
 

@@ -5,6 +5,7 @@ from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 
 from hermes.app.facts import open_facts
+from hermes.app.incidents.views import PlainObject
 from hermes.app.maintenance import (
     add_window,
     current_windows,
@@ -14,7 +15,6 @@ from hermes.app.maintenance import (
     parse_window_length,
 )
 from hermes.app.people import require_known
-from hermes.app.views import PlainObject
 from hermes.core.errors import HermesError
 from hermes.core.events.operations import HealthChecked
 from hermes.core.incident import Incident

@@ -7,10 +7,10 @@ from datetime import UTC, datetime
 import anyio.to_thread
 import msgspec
 
-from hermes.app.channel_states import read_channel_states
+from hermes.app.channels.states import read_channel_states
+from hermes.app.incidents.views import PlainObject
 from hermes.app.people import load_people, require_known
 from hermes.app.secret_redactor import SecretRedactor
-from hermes.app.views import PlainObject
 from hermes.core.channels import Address
 from hermes.core.errors import DeliveryError, HermesError
 from hermes.memory.store import JournalStore
@@ -100,7 +100,7 @@ class HomeSettings:
 
     async def test_channel(self, name: str, *, person: str) -> str:
         """Send a test message to the home chat of a channel. Raises `HermesError`."""
-        from hermes.app.channel_test import send_test_message
+        from hermes.app.channels.delivery_test import send_test_message
 
         await require_known(self._loaded, self._journal, person)
         try:

@@ -4,11 +4,11 @@ from pathlib import Path
 
 import anyio.to_thread
 
+from hermes.app.incidents.views import PlainObject
 from hermes.app.people import require_known
 from hermes.app.skills.library import open_library, read_skill_states, retire_skill
 from hermes.app.skills.lifecycle import SKILL_EVENT_KINDS
 from hermes.app.skills.usage import SkillUsageRow, count_usage
-from hermes.app.views import PlainObject
 from hermes.core.events.skills import SkillUsed
 from hermes.memory.store import JournalStore
 from hermes.settings.load import LoadedSettings

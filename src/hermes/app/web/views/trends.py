@@ -5,7 +5,7 @@ from datetime import UTC, date, datetime, timedelta
 
 import msgspec
 
-from hermes.app.views import PlainObject
+from hermes.app.incidents.views import PlainObject
 from hermes.app.web.views.services import ReadIncidents
 from hermes.core.errors import SettingsError
 from hermes.core.events.runs import ModelAnswered

@@ -1,0 +1,1 @@
+"""The gateway and its chat channels: which are configured, set up and tested."""

@@ -1,0 +1,1 @@
+"""Programs of people that run on events, and signed webhooks."""

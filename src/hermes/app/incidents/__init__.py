@@ -1,0 +1,1 @@
+"""Incidents as people and responders handle them, from an answer to an approval to the lesson."""

@@ -1,0 +1,1 @@
+"""The tools of an agent with everything they need: browsers, speech, models."""
