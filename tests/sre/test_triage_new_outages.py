@@ -264,7 +264,7 @@ def test_a_recovery_by_answers_says_whether_there_were_requests(text: str, how: 
     world, labels = World(), {**NGINX, "kind": "answers"}
     opened = world.open("n", **labels)
     world.close(opened.incident, "escalated")
-    world.resolve("n", text=text, **labels)
+    world.resolve("n", alert_text=text, **labels)
     world.wait(600)
     (recovered,) = world.all(IncidentRecovered)
     assert recovered.how.endswith(how)

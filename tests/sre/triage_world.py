@@ -58,7 +58,7 @@ class World:
         """An alert is written down; nobody has heard it yet."""
         source, severity = labels.pop("source", "probe"), labels.pop("severity", "")
         resolved = labels.pop("resolved", "") == "yes"
-        check, text = labels.pop("check", ""), labels.pop("text", f"more about {fingerprint}")
+        check, text = labels.pop("check", ""), labels.pop("alert_text", f"more about {fingerprint}")
         self.write(
             AlertRaised(
                 run="watch",
