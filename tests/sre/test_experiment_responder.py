@@ -450,3 +450,36 @@ async def test_playbooks_look_again_after_the_turn_of_another_incident(host: Hos
             late.unlink()
     assert not finder.cases
     assert host.ledger == ["web-1"]
+
+
+class ObservedWaits(CauseClaims):
+    """Tells when an incident waits for the fix of another one."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.asked = anyio.Event()
+
+    async def wait_for_fixes(self, incident: str) -> None:
+        self.asked.set()
+        await super().wait_for_fixes(incident)
+
+
+@pytest.mark.parametrize("depends", [True, False])
+async def test_people_are_called_after_the_fix_of_another_incident_which_may_end_this_one(
+    host: Host, depends: bool
+) -> None:
+    host.watched = ("web", "shop")
+    host.finder = ScriptedFinder(CauseResult(status="ruled-out", why="nothing has changed"))
+    case, claims = await host.opened(), ObservedWaits()
+    async with host.ground() as ground, anyio.create_task_group() as group:
+        with claims.release_after("incident-2"):
+            claims.begin_fix("incident-2")
+            group.start_soon(Commander(replace(ground, claims=claims), case).run)
+            with anyio.fail_after(120):
+                await claims.asked.wait()
+            assert any("waits for incident-2" in each.detail for each in events(host, PhaseEntered))
+            assert not events(host, IncidentClosed)
+            for name in host.watched if depends else ():
+                (host.folder / f"well-{name}").touch()
+    (closed,) = events(host, IncidentClosed)
+    assert closed.outcome == ("recovered" if depends else "escalated")

@@ -103,11 +103,23 @@ class Attempts:
             result.attempted_by if result.attempted_by != "nobody" else self.attempted_by
         )
         self.why = result.why or self.why
+        self._work.context.claims.end_fix(self._work.details.incident)
+        if result.ending is None and result.final:
+            await self._wait_for_other_fixes(number)
         if result.ending is None:
             self._failed_attempts.append(
                 FailedAttempt(attempt=number, by=result.attempted_by, why=result.why)
             )
         return result
+
+    async def _wait_for_other_fixes(self, number: int) -> None:
+        """Nothing is left to try here, but what another incident is about to fix may end this
+        problem, too: people are called after it."""
+        claims, incident = self._work.context.claims, self._work.details.incident
+        if others := claims.fixes_of_others(incident):
+            waits = f"waits for {', '.join(others)}, where a fix is under way"
+            await self._enter("investigate", number, waits)
+            await claims.wait_for_fixes(incident)
 
     async def _try_playbook(self, number: int) -> AttemptResult | None:
         """Try the next playbook. Return None when no remaining playbook finds its signature."""

@@ -1,4 +1,5 @@
-"""Coordinates the work on incidents: which one reverts a cause, and when work is withdrawn."""
+"""Coordinates the work on incidents: which one reverts a cause, which one waits for the fix of
+another, and when work is withdrawn."""
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -8,6 +9,8 @@ import anyio
 PART_OF_FILE = " (line"
 """Begins the end of the label of a cause that is only a part of a file."""
 MAX_TURN_WAIT_S = 180.0
+MAX_FIX_WAIT_S = 90.0
+"""An announcement, the change and its verification. A fix that waits for a person takes longer."""
 
 
 class CauseClaims:
@@ -20,6 +23,26 @@ class CauseClaims:
         self._turn = ""
         """The incident whose experiments run, or whose proved cause is about to be reverted."""
         self._turn_ended = anyio.Event()
+        self._fixes: dict[str, anyio.Event] = {}
+        """The incidents with a change that is announced, made or verified, and its end."""
+
+    def begin_fix(self, incident: str) -> None:
+        self._fixes.setdefault(incident, anyio.Event())
+
+    def end_fix(self, incident: str) -> None:
+        if ended := self._fixes.pop(incident, None):
+            ended.set()
+
+    def fixes_of_others(self, incident: str) -> list[str]:
+        """The other incidents with a fix under way."""
+        return [each for each in self._fixes if each != incident]
+
+    async def wait_for_fixes(self, incident: str) -> None:
+        """Wait until the fixes of other incidents have ended, but not for ever: what this one is
+        about may depend on what they are about."""
+        with anyio.move_on_after(MAX_FIX_WAIT_S):
+            while others := self.fixes_of_others(incident):
+                await self._fixes[others[0]].wait()
 
     async def take_turn(self, incident: str) -> bool:
         """Wait until no other incident experiments: an outage of one service fails others with it,
@@ -64,6 +87,7 @@ class CauseClaims:
             yield
         finally:
             self.end_turn(incident)
+            self.end_fix(incident)
             for cause, (owner, ended) in list(self._claims.items()):
                 if owner == incident:
                     del self._claims[cause]

@@ -165,6 +165,7 @@ class ChangeRecorder:
     async def announce_step(self, call_id: str, command: str, undo: str) -> None:
         """The next step of a playbook, with the undo command of its author."""
         self._undo_commands[call_id] = undo
+        self._work.context.claims.begin_fix(self._work.details.incident)
 
     async def _record_change(self, action: Action, decision: Decision) -> str:
         """Return why the change must not be made; empty when it was recorded."""
