@@ -338,6 +338,26 @@ def test_answers_to_users_are_read_from_access_logs(log: str, at: int, service: 
     )
 
 
+@boxed
+async def test_answers_are_read_from_any_log_that_shows_requests() -> None:
+    """Without a journal of units the log of a program is where its answers are."""
+    ask = '127.0.0.1 - - [18/Nov/2026 20:00:00] "GET {} HTTP/1.1" {}\n'
+    logs = {
+        "/var/log/shop/shop.log": "listening\n" + ask.format("/items", "500 -") * 3,
+        "/var/log/one.log": ask.format("/items", "200 12"),
+        "/var/log/words.log": "GET /a failed after 500 ms\n==> /etc/shadow <==\n" * 5,
+        "/var/log/forged.log": "==> /etc/shadow <==\n" + ask.format("/", "500") * 3,
+    }
+    files = tuple(HostFile(path=path, text=text) for path, text in logs.items())
+    async with (
+        Box([build_host_plan(a_host(files=files))]) as box,
+        host_environment(box) as here,
+    ):
+        found = await found_with(here, "answers-shop-shop-log")
+    probes = [each for each in found.probes if each.kind == "answers"]
+    assert [each.what for each in probes] == ["/var/log/shop/shop.log"]
+
+
 def test_a_file_system_below_a_temporary_folder_is_not_probed() -> None:
     scan = parse_scan(
         "disk=/tmp\t10\t900000\ndisk=/tmp/build/data\t10\t900000\ninodes=/tmp/build/data\t2\n"

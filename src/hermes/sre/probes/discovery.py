@@ -407,7 +407,8 @@ def _log_probes(scan: HostScan) -> Iterator[Probe]:
     services = _names_of_services(scan)
     for path, _, at in scan.logs:
         name, service = path.removeprefix("/var/log/"), _service_of_log(path, services)
-        if "access" in path.rpartition("/")[2] and (service or scan.at - at <= _MAX_LOG_AGE_S):
+        has_requests = "access" in path.rpartition("/")[2] or path in scan.request_logs
+        if has_requests and (service or scan.at - at <= _MAX_LOG_AGE_S):
             # A page may fail its users while all requests of probes are answered well.
             yield Probe(
                 name=probe_name("answers", name), kind="answers", what=path, service=service

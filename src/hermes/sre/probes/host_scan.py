@@ -270,6 +270,8 @@ class HostScan(Value, kw_only=True, frozen=True):
     cron: tuple[tuple[str, str], ...] = ()
     logs: tuple[tuple[str, int, float], ...] = ()
     """Path, size, and time of the last write."""
+    request_logs: frozenset[str] = frozenset()
+    """Paths of logs whose last lines show requests and the status of their answers."""
     sqlite: tuple[tuple[str, str], ...] = ()
     pid_files: dict[int, str] = field(default_factory=dict)
     daemons: tuple[HostProcess, ...] = ()
@@ -321,6 +323,7 @@ def parse_scan(text: str) -> HostScan:
         logs=tuple(
             (path, _parse_int(size), float(at)) for path, size, at in _rows_of(rows, "log", 3)
         ),
+        request_logs=frozenset(row[0] for row in rows.get("requestlog", ())),
         at=max((float(_parse_int(row[0])) for row in rows.get("at", ())), default=0.0),
         sqlite=tuple((unit, path) for unit, path in _rows_of(rows, "sqlite", 2)),
         pid_files={_parse_int(pid): path for path, pid, _ in _rows_of(rows, "pidfile", 3)},

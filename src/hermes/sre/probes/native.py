@@ -98,7 +98,7 @@ def without_own_logs(probes: Sequence[Probe], own: Sequence[Path]) -> tuple[Prob
     roots = tuple(Path(os.path.realpath(each)) for each in own)
 
     def is_own(probe: Probe) -> bool:
-        if probe.kind != "log" or not probe.what.startswith("/"):
+        if probe.kind not in ("log", "answers") or not probe.what.startswith("/"):
             return False
         return any(Path(os.path.realpath(probe.what)).is_relative_to(root) for root in roots)
 

@@ -52,7 +52,16 @@ jobs_of_cron() {
 logs() {
   # A log folder may be a disk of its own; one on another machine may hang.
   find /var/log -maxdepth 2 \( -fstype nfs -o -fstype nfs4 -o -fstype cifs -o -fstype fuse.sshfs \) -prune -o -type f \( -name '*.log' -o -name syslog -o -name messages \) \
-    -printf 'log=%p\t%s\t%T@\n' 2>/dev/null | head -n 40
+    -printf '%T@ %s %p\n' 2>/dev/null | head -n 40 | request_logs
+}
+request_logs() {
+  # A log counts as one of requests if two of its last lines show a request and its status.
+  local files; files=$(cat)
+  [ -n "$files" ] || return
+  printf '%s\n' "$files" | sed 's/^\([^ ]*\) \([^ ]*\) \(.*\)/log=\3\t\2\t\1/'
+  printf '%s\n' "$files" | awk '$2 > 0' | cut -d' ' -f3- | xargs -d '\n' tail -v -c 8192 2>/dev/null | cut -c 1-500 |
+    awk '/^==> \/.* <==$/ { f = substr($0, 5, length($0) - 8); next }
+      /(GET|POST|PUT|DELETE|PATCH|HEAD) [^ ]+( HTTP\/[0-9.]+)?"? [1-5][0-9][0-9]( |$)/ && ++n[f] == 2 { print "requestlog=" f }'
 }
 listeners() {
   if have ss; then
