@@ -18,7 +18,8 @@ from hermes.memory.journal.in_memory import InMemoryJournal
 from hermes.sre.probes.admission import mark_admitted
 from hermes.sre.probes.evaluation import HISTORY_FILE, ProbeHistory, load_history, save_history
 from hermes.sre.probes.probe import Probe
-from hermes.sre.probes.scheduler import ProbeScheduler, _ScheduledProbe
+from hermes.sre.probes.scheduled_probe import ScheduledProbe
+from hermes.sre.probes.scheduler import ProbeScheduler
 from hermes.sre.settings import ProbeSettings
 
 pytestmark = pytest.mark.anyio
@@ -315,6 +316,34 @@ async def test_a_silent_log_proves_no_recovery_while_its_service_fails(world: Wo
     assert {each.check for each in found if each.resolved} == {"flag", "log-shop"}
 
 
+@pytest.mark.parametrize("beside", [False, True])
+async def test_errors_that_merely_stop_are_no_recovery_until_something_is_written(
+    world: World, beside: bool
+) -> None:
+    """A fault that only requests show writes no errors while nobody requests anything."""
+    log, access = world.folder / "error.log", world.folder / "access.log"
+    log.touch()
+    access.touch()
+    fast = {"service": "shop", "interval": 0.3, "fails": 1}
+    errors = Probe(name="errors", kind="log", what=str(log), **fast)  # type: ignore[arg-type]
+    requests = Probe(name="requests", kind="answers", what=str(access), **fast)  # type: ignore[arg-type]
+    async with this_host(world.folder) as here:
+        patrol = world.patrol(errors, requests, world.probe(), here=here)
+        async with watching(patrol):
+            await until(lambda: patrol.rounds >= 2)
+            access.write_text("GET /cart 403\n")
+            log.write_text("error: permission denied\n" * 50)
+            await world.until_told("errors")
+            rounds = patrol.rounds
+            await until(lambda: patrol.rounds >= rounds + 6)
+            assert _state_of(patrol, "errors") == "unknown"
+            assert not any(each.resolved for each in await world.alerts())
+            with (access if beside else log).open("a") as file:
+                file.write("GET /cart 200\n")
+            found = await world.until(2)
+    assert [each.check for each in found if each.resolved] == ["errors"]
+
+
 async def test_a_service_that_answered_wrongly_and_gives_no_answer_then_is_told_once_more(
     world: World,
 ) -> None:
@@ -353,6 +382,6 @@ def _state_of(patrol: ProbeScheduler, name: str) -> str:
 )
 async def test_looks_keep_to_their_grid(now: float, after: float) -> None:
     """A late or a slow look does not move the later ones."""
-    scheduled = _ScheduledProbe(Probe(name="slow", kind="load", interval=8.0), start=100.0)
+    scheduled = ScheduledProbe(Probe(name="slow", kind="load", interval=8.0), start=100.0)
     scheduled.begin(now)
     assert scheduled.next == after

@@ -10,7 +10,6 @@ from statistics import median
 from typing import Literal
 
 import msgspec
-from msgspec.structs import replace
 
 from hermes.core.messages import Value
 from hermes.plumbing.files import FileLock, write_atomically
@@ -204,30 +203,6 @@ def judge_probe(
         if result.code == QUESTION_EXIT_CODE and probe.kind == "disk"
         else "",
     )
-
-
-SILENCE_KINDS = ("log", "answers")
-"""Kinds that pass when nothing is written, which a service that has ended does not do either."""
-
-
-def is_about_service(probe: Probe, service: str) -> bool:
-    """Return whether a log belongs to a service: by its label, or by its path."""
-    return bool(service) and (
-        probe.service == service or (not probe.service and service in probe.what)
-    )
-
-
-def judge_silence(
-    probe: Probe, verdict: ProbeVerdict, not_proven_fine: Sequence[str]
-) -> ProbeVerdict:
-    """A log without new errors proves no recovery while other probes of its service fail.
-
-    `not_proven_fine`: names of probes of the same service that fail, or have not run since then.
-    """
-    if probe.kind not in SILENCE_KINDS or verdict.state != "fine" or not not_proven_fine:
-        return verdict
-    reason = f"which proves no recovery: {', '.join(not_proven_fine[:3])} not fine since then"
-    return replace(verdict, state="unknown", detail=f"{verdict.detail}, {reason}"[:1000])
 
 
 _BAD_STATUS = re.compile(r"[\d.]+ seconds for (status \d+ from \S+); the status is ")

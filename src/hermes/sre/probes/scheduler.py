@@ -27,15 +27,12 @@ from hermes.sre.probes.alerts import (
 )
 from hermes.sre.probes.evaluation import (
     FORECAST_HORIZON_H,
-    SILENCE_KINDS,
     DiskSamples,
     ProbeHistory,
     ProbeVerdict,
     add_sample,
     forecast_disk,
-    is_about_service,
     judge_probe,
-    judge_silence,
     learn_value,
     load_history,
     lock_watch,
@@ -48,54 +45,21 @@ from hermes.sre.probes.learned.watching import (
     learned_probe,
     probe_verdict,
 )
+from hermes.sre.probes.log_silence import SILENCE_KINDS, judge_silence
 from hermes.sre.probes.native import NativeProbes
 from hermes.sre.probes.probe import (
     PROVISIONAL_LABEL,
-    SERVICE_STATE_KINDS,
     SUSTAINED_KINDS,
     Probe,
 )
 from hermes.sre.probes.probe_runner import KernelRefusal, ProbeResult, run_probes
+from hermes.sre.probes.scheduled_probe import ScheduledProbe
 from hermes.sre.settings import ProbeSettings
 from hermes.sre.triage.severity import is_silent
 
 ENVIRONMENT_PROBE = Probe(name="place", kind="command", what="true", severity="P1")
 """Never run: it fails while the environment runs no commands."""
 _STANDBY_S = 1.0
-
-
-class _ScheduledProbe:
-    """One probe and its state."""
-
-    def __init__(self, probe: Probe, start: float) -> None:
-        self.probe = probe
-        self.next = start
-        self.retry_at = math.inf
-        """The time of a retry before the next scheduled run."""
-        self.busy = False
-        self.slow = False
-        self.failures = 0
-        self.since: datetime | None = None
-        self.alerted = False
-        self.silent_runs = 0
-        """How often in a row its service gave no answer."""
-        self.alerted_silent = False
-        """Whether the alert that fires says that its service gives no answer."""
-        self.question = ""
-        """The question of the alert that fires."""
-        self.verdict: ProbeVerdict | None = None
-        self.judged_at = self.failed_at = -math.inf
-
-    @property
-    def due(self) -> float:
-        return min(self.next, self.retry_at)
-
-    def begin(self, now: float) -> None:
-        self.busy, self.retry_at = True, math.inf
-        if self.next <= now:
-            # A multiple of the interval after the first run: a slow run does not shift later ones.
-            missed = math.floor((now - self.next) / self.probe.interval)
-            self.next += (missed + 1) * self.probe.interval
 
 
 class ProbeScheduler:
@@ -117,10 +81,10 @@ class ProbeScheduler:
         self._home = home
         self._settings = settings or ProbeSettings()
         self._history: dict[str, ProbeHistory] = {}
-        self._schedule: list[_ScheduledProbe] = []
-        self._environment_state = _ScheduledProbe(ENVIRONMENT_PROBE, math.inf)
+        self._schedule: list[ScheduledProbe] = []
+        self._environment_state = ScheduledProbe(ENVIRONMENT_PROBE, math.inf)
         self._learned = learned
-        self._learned_alerts: dict[str, _ScheduledProbe] = {}
+        self._learned_alerts: dict[str, ScheduledProbe] = {}
         self._wake = anyio.Event()
         self._native = NativeProbes()
         self._alone = anyio.CapacityLimiter(8)
@@ -149,7 +113,7 @@ class ProbeScheduler:
         before = {scheduled.probe.name: scheduled for scheduled in self._schedule}
         start = anyio.current_time()
         self._schedule = [
-            before.pop(each.name) if each.name in before else _ScheduledProbe(each, start)
+            before.pop(each.name) if each.name in before else ScheduledProbe(each, start)
             for each in probes
         ]
         for scheduled, probe in zip(self._schedule, probes, strict=True):
@@ -201,7 +165,7 @@ class ProbeScheduler:
         """Restore the state of the last watch of this home."""
         self._history = load_history(self._home)
         start = anyio.current_time()
-        self._schedule = [_ScheduledProbe(probe, start) for probe in self._probes]
+        self._schedule = [ScheduledProbe(probe, start) for probe in self._probes]
         raised = await read_firing_alerts(self._bus.journal)
         if self._learned is not None:
             self._learned_changes([*self._learned.reported()])
@@ -235,7 +199,7 @@ class ProbeScheduler:
                 with anyio.move_on_after(max(0.0, soonest - anyio.current_time())):
                     await self._wake.wait()
 
-    def _due_probes(self, now: float) -> Iterator[_ScheduledProbe]:
+    def _due_probes(self, now: float) -> Iterator[ScheduledProbe]:
         for scheduled in self._schedule:
             if scheduled.due > now:
                 continue
@@ -246,7 +210,7 @@ class ProbeScheduler:
             else:
                 yield scheduled
 
-    async def _run_due(self, due: Sequence[_ScheduledProbe]) -> None:
+    async def _run_due(self, due: Sequence[ScheduledProbe]) -> None:
         async with anyio.create_task_group() as group:
             group.start_soon(
                 self._run_together, [scheduled for scheduled in due if not scheduled.slow]
@@ -256,7 +220,7 @@ class ProbeScheduler:
                     group.start_soon(self._run_alone, scheduled, 1)
         save_history(self._home, self._history)
 
-    async def _run_together(self, due: Sequence[_ScheduledProbe]) -> None:
+    async def _run_together(self, due: Sequence[ScheduledProbe]) -> None:
         """Run with a short timeout; slower probes are run again alone."""
         results = await self._run_probes(due, self._settings.quick)
         done = []
@@ -270,7 +234,7 @@ class ProbeScheduler:
                     done.append((scheduled, result, 1))
             await self._apply_results(done)
 
-    async def _run_alone(self, scheduled: _ScheduledProbe, runs: int) -> None:
+    async def _run_alone(self, scheduled: ScheduledProbe, runs: int) -> None:
         async with self._alone:
             began = anyio.current_time()
             results = await self._run_probes([scheduled], math.inf)
@@ -279,7 +243,7 @@ class ProbeScheduler:
             await self._apply_results([(scheduled, results[scheduled.probe.name], runs)])
 
     async def _run_probes(
-        self, due: Sequence[_ScheduledProbe], max_timeout_s: float
+        self, due: Sequence[ScheduledProbe], max_timeout_s: float
     ) -> dict[str, ProbeResult] | None:
         """Return None when the environment failed, which says nothing about any probe."""
         probes = [scheduled.probe for scheduled in due]
@@ -341,42 +305,26 @@ class ProbeScheduler:
             self._refused |= set(new)
 
     async def _apply_results(
-        self, results: Sequence[tuple[_ScheduledProbe, ProbeResult, int]]
+        self, results: Sequence[tuple[ScheduledProbe, ProbeResult, int]]
     ) -> None:
         judged = []
         # Logs last: whether their silence means anything depends on the other probes.
         for scheduled, result, runs in sorted(
             results, key=lambda each: each[0].probe.kind in SILENCE_KINDS
         ):
-            history = self._history.get(scheduled.probe.name, ProbeHistory())
-            verdict, self._history[scheduled.probe.name] = self._judge(
-                scheduled.probe, result, history, alerted=scheduled.alerted
-            )
+            name = scheduled.probe.name
+            before = self._history.get(name, ProbeHistory())
+            verdict, after = self._judge(scheduled.probe, result, before, alerted=scheduled.alerted)
+            self._history[name] = after
+            scheduled.note_result(verdict, before.keep, after.keep, anyio.current_time())
             if scheduled.alerted:
-                verdict = judge_silence(scheduled.probe, verdict, self._not_proven_fine(scheduled))
+                verdict = judge_silence(scheduled, verdict, self._schedule)
             scheduled.busy, scheduled.verdict = False, verdict
-            scheduled.judged_at = anyio.current_time()
-            if verdict.state == "failing":
-                scheduled.failed_at = scheduled.judged_at
             judged.append((scheduled, verdict, runs))
             if self._learned is not None:
                 found = self._learned.observe_result(scheduled.probe, result, verdict)
                 judged += self._learned_changes(found)
         await self._publish_changes(judged)
-
-    def _not_proven_fine(self, log: _ScheduledProbe) -> list[str]:
-        """Probes of the service of a log that fail, or have not run since it reported errors."""
-        return [
-            each.probe.name
-            for each in self._schedule
-            if each.probe.kind in SERVICE_STATE_KINDS
-            and is_about_service(log.probe, each.probe.service)
-            and each.verdict is not None
-            and (
-                each.verdict.state == "failing"
-                or (each.verdict.state == "fine" and each.judged_at < log.failed_at)
-            )
-        ]
 
     async def _observe_host(self, learned: LearnedObserver) -> None:
         while True:
@@ -386,13 +334,11 @@ class ProbeScheduler:
 
     def _learned_changes(
         self, found: Sequence[LearnedVerdict]
-    ) -> list[tuple[_ScheduledProbe, ProbeVerdict, int]]:
+    ) -> list[tuple[ScheduledProbe, ProbeVerdict, int]]:
         changes = []
         for each in found:
             probe = learned_probe(each)
-            scheduled = self._learned_alerts.setdefault(
-                each.check, _ScheduledProbe(probe, math.inf)
-            )
+            scheduled = self._learned_alerts.setdefault(each.check, ScheduledProbe(probe, math.inf))
             scheduled.probe = probe
             changes.append((scheduled, probe_verdict(each), 1))
         return changes
@@ -411,7 +357,7 @@ class ProbeScheduler:
         return verdict, ProbeHistory(keep=result.keep or history.keep, values=values)
 
     async def _publish_changes(
-        self, judged: Sequence[tuple[_ScheduledProbe, ProbeVerdict, int]]
+        self, judged: Sequence[tuple[ScheduledProbe, ProbeVerdict, int]]
     ) -> None:
         """Under a lock: two rounds that end together must not publish the same change."""
         async with self._publishing:
@@ -435,7 +381,7 @@ class ProbeScheduler:
                 )
 
     def _alert_for(
-        self, scheduled: _ScheduledProbe, verdict: ProbeVerdict, runs: int
+        self, scheduled: ScheduledProbe, verdict: ProbeVerdict, runs: int
     ) -> AlertRaised | None:
         probe = scheduled.probe
         own = scheduled is self._environment_state or probe.kind == LEARNED_KIND
@@ -444,6 +390,7 @@ class ProbeScheduler:
             return None
         if verdict.state == "fine":
             scheduled.failures, scheduled.silent_runs, scheduled.since = 0, 0, None
+            scheduled.failing_since = math.inf
             if not scheduled.alerted:
                 return None
             return probe_alert(probe, self._environment, verdict.detail, resolved=True)
