@@ -21,6 +21,7 @@ from hermes.skills.playbook.commands import (
 )
 from hermes.skills.supervisors.units import UnitListing
 from hermes.sre.checks import run_concurrently
+from hermes.sre.probes.log_silence import LOG_KINDS
 
 SCRIPTS_FOLDER = Path(__file__).parent / "scripts"
 SCRIPT_TIMEOUT_S, TIMEOUT_GRACE_S = 10.0, 2.0
@@ -122,7 +123,7 @@ def escalation_subject(details: IncidentDetails) -> EscalationSubject:
         service=service if _SERVICE_NAME.fullmatch(service) else "",
         kind=kind,
         ports=tuple(dict.fromkeys(port for port in ports if 0 < port < 65_536))[:MAX_PORTS],
-        log=path if kind in ("log", "answers") else "",
+        log=path if kind in LOG_KINDS else "",
         disk=(path or "/") if kind in ("disk", "inodes", "forecast") else "",
         config=what if kind == "config" else "",
         slow=_SLOW_WORDS.search(text) is not None,

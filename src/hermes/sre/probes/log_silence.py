@@ -13,8 +13,8 @@ from hermes.sre.probes.evaluation import ProbeVerdict
 from hermes.sre.probes.probe import SERVICE_STATE_KINDS, Probe
 from hermes.sre.probes.scheduled_probe import ScheduledProbe
 
-SILENCE_KINDS = ("log", "answers")
-"""Kinds that pass when nothing is written."""
+LOG_KINDS = ("log", "answers")
+"""Kinds of probes that pass when nothing is written."""
 MAX_SILENCE_S = 1800.0
 """After so long without a line the problem counts as over, which is said to be not known."""
 SAME_FAILURE_S = 60.0
@@ -26,7 +26,7 @@ def judge_silence(
 ) -> ProbeVerdict:
     """Call a log unknown instead of fine while its silence proves nothing. Its result is noted
     already."""
-    if log.probe.kind not in SILENCE_KINDS or verdict.state != "fine":
+    if log.probe.kind not in LOG_KINDS or verdict.state != "fine":
         return verdict
     if names := _not_proven_fine(log, schedule):
         reason = f"which proves no recovery: {', '.join(names[:3])} not fine since then"
@@ -83,7 +83,7 @@ def _is_unproven(log: ScheduledProbe, schedule: Sequence[ScheduledProbe]) -> boo
 
 def _is_beside(log: ScheduledProbe, other: ScheduledProbe) -> bool:
     """Return whether the other one is a log of the same service, such as that of its requests."""
-    if other.probe.kind not in SILENCE_KINDS or other.probe.service != log.probe.service:
+    if other.probe.kind not in LOG_KINDS or other.probe.service != log.probe.service:
         return False
     same_folder = PurePosixPath(other.probe.what).parent == PurePosixPath(log.probe.what).parent
     return other is log or bool(log.probe.service) or same_folder

@@ -45,7 +45,7 @@ from hermes.sre.probes.learned.watching import (
     learned_probe,
     probe_verdict,
 )
-from hermes.sre.probes.log_silence import SILENCE_KINDS, judge_silence
+from hermes.sre.probes.log_silence import LOG_KINDS, judge_silence
 from hermes.sre.probes.native import NativeProbes
 from hermes.sre.probes.probe import (
     PROVISIONAL_LABEL,
@@ -310,7 +310,7 @@ class ProbeScheduler:
         judged = []
         # Logs last: whether their silence means anything depends on the other probes.
         for scheduled, result, runs in sorted(
-            results, key=lambda each: each[0].probe.kind in SILENCE_KINDS
+            results, key=lambda each: each[0].probe.kind in LOG_KINDS
         ):
             name = scheduled.probe.name
             before = self._history.get(name, ProbeHistory())
