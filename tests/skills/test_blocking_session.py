@@ -116,3 +116,23 @@ async def test_sessions_that_leak_until_no_slot_is_free_are_ended() -> None:
         assert (result.outcome, result.detail) == ("applied", "")
         await database.until(COUNT.format("nightly"), 0)
         assert database.ask("select 1", user="app").strip() == "1"
+
+
+async def test_a_program_that_holds_its_lock_again_at_once_is_no_success() -> None:
+    """Its cause is elsewhere, such as a peer that reads no more."""
+    with a_database() as database:
+        ask = "psql -h /run/postgresql -U postgres -d postgres -qAtX"
+        none = f'[ "$({ask} -c "{COUNT.format("export")}")" = 0 ]'
+        hold = f"{{ echo 'begin; lock table t;'; sleep 1000; }} | PGAPPNAME=export {ask}"
+        database.host.run(
+            f"( while sleep 0.2; do {none} && {{ {hold} & }}; done ) >/dev/null 2>&1 </dev/null &"
+        )
+        await database.until(LOCKED, 1)
+        database.host.run(
+            "( while sleep 0.1; do psql -h /run/postgresql -U postgres -d postgres -qXc "
+            "'select count(*) from t'; done ) >/dev/null 2>&1 </dev/null &"
+        )
+        await database.until(WAITING, 1)
+        await database.until_idle("export", count=1)
+        result = await play(database.host, NAME, ALERT)
+    assert (result.outcome, result.step) == ("unmet", "nobody-does-it-again")
