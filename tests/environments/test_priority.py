@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from hermes.environments.processes.spawn import normal_priority, raise_priority
+from hermes.environments.sandboxing.support import no_sandbox_reason
 
 needs_root = pytest.mark.skipif(os.geteuid() != 0, reason="only root may raise a priority")
 
@@ -35,6 +36,31 @@ def test_a_program_does_not_inherit_the_priority_of_the_watch(tmp_path: Path) ->
     )
     assert own.stdout.strip() == "-10"
     assert target.read_text().strip() == "0"
+
+
+IN_A_BOX = """
+import anyio
+from hermes.environments.boxes.box import Box
+from hermes.environments.processes.spawn import raise_priority
+from hermes.gym.episodes.episode import build_host_plan
+from hermes.gym.scenario_spec import HostSpec
+
+async def main():
+    assert raise_priority(-10)
+    async with Box([build_host_plan(HostSpec(name="web-1"))]) as box:
+        print((await box.run("nice")).output.strip())
+
+anyio.run(main)
+"""
+
+
+@needs_root
+@pytest.mark.skipif(bool(no_sandbox_reason()), reason=str(no_sandbox_reason()))
+def test_the_services_of_a_copy_are_not_preferred_to_those_of_the_host() -> None:
+    done = subprocess.run(
+        [sys.executable, "-c", IN_A_BOX], capture_output=True, text=True, check=False
+    )
+    assert (done.stdout.strip(), done.stderr) == ("0", "")
 
 
 def test_a_lower_priority_is_inherited() -> None:

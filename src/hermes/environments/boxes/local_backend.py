@@ -35,6 +35,7 @@ from hermes.environments.boxes.box_init import (
     send_plan,
 )
 from hermes.environments.confinement import messages
+from hermes.environments.processes.spawn import normal_priority
 from hermes.environments.sandboxing import cgroups, host_access
 from hermes.environments.sandboxing.cgroups import SandboxCgroup
 from hermes.environments.sandboxing.host_access import is_root
@@ -175,7 +176,8 @@ def start_box_program(function: str, link_fd: int, stderr_fd: int) -> int:
         (os.POSIX_SPAWN_DUP2, high[1], LINK_FD + 1),
     ]
     try:
-        return os.posix_spawn(argv[0], argv, {}, file_actions=actions, setsigmask=[])
+        with normal_priority():
+            return os.posix_spawn(argv[0], argv, {}, file_actions=actions, setsigmask=[])
     finally:
         for fd in (read, *high):
             os.close(fd)
