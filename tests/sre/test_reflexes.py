@@ -4,18 +4,19 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Literal
 
+import anyio
 import pytest
-from incident_host import FIX, Host, run_commander
+from incident_host import FIX, Host, events, run_commander
 
 from hermes.core.actions import Action, Approval, Decision
 from hermes.core.events.approvals import ApprovalRequested
-from hermes.core.events.incidents import ChangeBegan, IncidentDiagnosed
+from hermes.core.events.incidents import ChangeBegan, IncidentClosed, IncidentDiagnosed
 from hermes.core.incident import AlertFacts
 from hermes.policy.approvals.approver import JournalApprover
 from hermes.policy.approvals.request import ApprovalOptions
 from hermes.policy.rules.rule import PolicyVerdict
+from hermes.sre.assessment.remaining_faults import without_units
 from hermes.sre.commander import Commander
-from hermes.sre.responders.playbooks import without_units
 from hermes.tools.executor import Executor
 from hermes.tools.terminal import make_terminal
 
@@ -50,6 +51,19 @@ async def test_with_one_fault_fixed_nobody_looks_for_another(host: Host) -> None
     host.playbook("web-is-down-otherwise", ("touch other", "rm other"))
     ending = await run_commander(host)
     assert (ending.outcome, host.ledger) == ("resolved", ["web-1"])
+
+
+async def test_two_incidents_that_find_one_fault_fix_it_once(host: Host) -> None:
+    """The second waits for the first, also while people are asked, and asks nobody."""
+    host.playbook("web", FIX)
+    host.answers_after = 1.0
+    first, second = await host.open_incident(), await host.open_incident("incident-2")
+    async with host.context() as context, anyio.create_task_group() as group:
+        for details in (first, second):
+            group.start_soon(Commander(context, details).run)
+    assert host.ledger == ["web-1"]
+    outcomes = sorted(each.outcome for each in events(host, IncidentClosed))
+    assert outcomes == ["recovered", "resolved"]
 
 
 class Rules:

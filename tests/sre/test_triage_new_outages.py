@@ -88,6 +88,25 @@ def test_work_on_a_host_that_is_past_its_diagnosis_absorbs_no_service(phase: Inc
     assert harness.open_incident("n", **NGINX).service == "nginx"
 
 
+@pytest.mark.parametrize(
+    ("title", "apart"),
+    [
+        ("nginx: nothing answers at 127.0.0.1:80", True),
+        ("nginx: status 500 from http://127.0.0.1/", False),
+    ],
+)
+def test_a_service_that_ends_while_a_host_is_worked_on_is_worked_on_as_well(
+    title: str, apart: bool
+) -> None:
+    """The work on a full disk may wait for a person, and the service may have another cause."""
+    harness = TriageHarness()
+    disk = harness.open_incident("d", **DISK)
+    enter(harness, disk.incident, "assess")
+    harness.raise_alert("n", title, **NGINX)
+    harness.wait(30)
+    assert len(harness.events(IncidentOpened)) == (2 if apart else 1)
+
+
 def test_a_service_that_joins_an_open_incident_is_reported_by_name_once() -> None:
     harness = TriageHarness()
     disk = harness.open_incident("d", **DISK)

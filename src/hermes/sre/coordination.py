@@ -25,6 +25,14 @@ class CauseClaims:
         self._turn_ended = anyio.Event()
         self._fixes: dict[str, anyio.Event] = {}
         """The incidents with a change that is announced, made or verified, and its end."""
+        self._faults: dict[str, str] = {}
+        """The faults that playbooks have found, each with the incident that fixes it."""
+
+    def claim_fault(self, incident: str, fault: str) -> str:
+        """Return the other incident whose work fixes this fault already; empty where there is none.
+        People are asked about one fix once."""
+        owner = self._faults.setdefault(fault, incident)
+        return owner if owner != incident else ""
 
     def begin_fix(self, incident: str) -> None:
         self._fixes.setdefault(incident, anyio.Event())
@@ -88,6 +96,9 @@ class CauseClaims:
         finally:
             self.end_turn(incident)
             self.end_fix(incident)
+            self._faults = {
+                name: owner for name, owner in self._faults.items() if owner != incident
+            }
             for cause, (owner, ended) in list(self._claims.items()):
                 if owner == incident:
                     del self._claims[cause]

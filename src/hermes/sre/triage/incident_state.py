@@ -157,8 +157,11 @@ class IncidentState:
         if self.warns_of_host and not series.is_warning:
             return False
         begun, apart = self.recorded.phase is not None, bool(self.service) or self._opened_by_log
+        apart = apart or series.is_unresponsive
         if begun and apart and series.location.service and not by_service:
-            return False  # the work is about another service, or about what a log shows
+            # The work is about another service, about what a log shows, or about the host, such as
+            # its disk, while this service has ended, which may have another cause.
+            return False
         return by_service or self.recorded.phase not in LATE_PHASES
 
     def same_problem(self, series: AlertSeries) -> bool:
