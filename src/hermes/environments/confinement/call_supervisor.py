@@ -215,7 +215,7 @@ class ConnectionSupervisor:
         """Answers the call. Raises `OSError` to be passed on to the caller."""
         raise NotImplementedError
 
-    def may_reach(self, real: str, status: os.stat_result) -> bool:
+    def may_reach(self, call: NotifiedCall, real: str, status: os.stat_result) -> bool:
         """Return whether the unix socket at this path may be connected to."""
         raise NotImplementedError
 
@@ -268,7 +268,7 @@ class ConnectionSupervisor:
         real = os.path.realpath(visible)
         at = os.open(real, os.O_PATH | os.O_NOFOLLOW | os.O_CLOEXEC)
         try:
-            if not self.may_reach(real, os.fstat(at)):
+            if not self.may_reach(call, real, os.fstat(at)):
                 self.refused(call, f"the socket {real}")
                 raise PermissionError(EACCES, "")
             own = struct.pack("=H", _socket.AF_UNIX) + f"/proc/self/fd/{at}".encode() + b"\0"

@@ -142,9 +142,20 @@ class VerdictEnforcer:
         except OSError:
             self._ready = None  # `enforce` gets the same error and reports it
         self._program(VerdictRules())
-        _capabilities()
+        self._touch_memory()
         if self._privileged:
-            self._stand_ins.take()
+            self._stand_ins.rehearse()
+
+    def _touch_memory(self) -> None:
+        """Does without effect what `enforce` does: memory that a fork shares is copied when it is
+        first used, and that takes longer than these calls."""
+        rules = VerdictRules.unpack(VerdictRules().pack())
+        rules.trees, rules.max_file_bytes = ("/",), MIN_FILE_BYTES
+        _free_share(rules)
+        resource.setrlimit(resource.RLIMIT_DATA, resource.getrlimit(resource.RLIMIT_DATA))
+        os.close(landlock.open_path_handle("/"))
+        kernel.prctl(process_control.PR_CAPBSET_READ, 0)
+        _capabilities()
 
     def why_visible(self) -> str:
         """Return why files with secrets cannot be hidden; empty when they can.
@@ -311,9 +322,9 @@ def _refused_sockets(rules: VerdictRules) -> tuple[ArgumentCondition, ...]:
 
     Sockets that only ask about interfaces are made by the supervisor, so that they cannot send."""
     families = [seccomp.AF_UNIX, seccomp.AF_NETLINK]
-    if rules.network:
+    if rules.network and not rules.connecting:  # else the supervisor looks who makes one
         families += [seccomp.AF_INET, seccomp.AF_INET6]
-    if rules.raw_sockets:
+    if rules.raw_sockets and not rules.connecting:
         families.append(AF_PACKET)
     return (ArgumentCondition(0, *families, unless=True),)
 

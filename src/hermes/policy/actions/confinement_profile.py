@@ -15,7 +15,12 @@ from msgspec.structs import replace
 from hermes.core.actions import ConfinementProfile, KernelSupport
 from hermes.policy.actions.action_effects import INTERPRETER_PROGRAMS, ActionEffects, ActionStep
 from hermes.policy.actions.root_launcher import root_launcher_profile
-from hermes.policy.actions.unnamed_reads import granted_reads, names_process_file, refused_reads
+from hermes.policy.actions.unnamed_reads import (
+    granted_reads,
+    local_programs,
+    names_process_file,
+    refused_reads,
+)
 from hermes.policy.commands import tables
 from hermes.policy.commands.effects import READING_EFFECTS, word_set
 from hermes.policy.programs import resource_access
@@ -87,6 +92,7 @@ def build_profile(effects: ActionEffects) -> ConfinementProfile:
         else "none",
         ports=_merged_ports(parts),
         sockets=_merged(part.sockets for part in parts),
+        connecting=_connecting_programs(effects.steps, parts),
         special=_special_access(effects, parts),
         optional=_merged(part.optional for part in parts),
         hidden=_hidden_files(effects),
@@ -117,10 +123,24 @@ def approved_profile(profile: ConfinementProfile) -> ConfinementProfile:
         granted_reads=(),
         judged_files=(),
         judged_folders=(),
+        connecting=(),
         hard_links=True,
         setuid_files=True,
         max_file_bytes=0,
     )
+
+
+def _connecting_programs(
+    steps: Iterable[ActionStep], parts: Iterable[ConfinementProfile]
+) -> tuple[str, ...]:
+    """The programs that connect, and those that start them; none if bash itself connects."""
+    found: dict[str, None] = {}
+    for step, part in zip(steps, parts, strict=True):
+        if part.network != "none" or part.sockets:
+            if not step.program:
+                return ()
+            found.update(dict.fromkeys(map(posixpath.basename, local_programs(step))))
+    return tuple(found)
 
 
 @cache

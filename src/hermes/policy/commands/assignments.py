@@ -312,10 +312,7 @@ def check_exported_variable(call: ProgramCall, name: str, value: VariableValue) 
 
     The names that are known to do so are in the tables; this is for all others.
     """
-    if _REQUEST_LOG_NAME.fullmatch(name) and _logs_requests(call):
-        for text in _as_tuple(value):
-            if _MUCH_LOGGED.search(text) or has_untrusted_text(text):
-                call.mark("secret-read", f"{name} makes clients print requests with their tokens")
+    _check_request_log(call, name, value)
     if is_harmless_variable(name) and name.startswith(_SENT_VARIABLES):
         sent = () if _connects_to_socket(call) else _as_tuple(value)
         for text in filter(has_untrusted_text, sent):
@@ -337,11 +334,18 @@ def check_exported_variable(call: ProgramCall, name: str, value: VariableValue) 
 _REQUEST_LOG_NAME = re.compile(
     r"(?:\w*_)?(?:LOG|TRACE|DEBUG|VERBOSE|VERBOSITY|DUMP|CURL_STRING)(?:_\w+)?|(?:GO|HTTP)DEBUG"
 )
-"""Variables by which clients log what they do: TF_LOG, GODEBUG, AWS_DEBUG, VAULT_OUTPUT_CURL_STRING.
-"""
+"""Variables by which clients log what they do, such as TF_LOG, GODEBUG and AWS_DEBUG."""
 _MUCH_LOGGED = re.compile(
     r"(?i)debug|trace|silly|verbose|api|http|auth|header|\*|true|all|yes|on$|[1-9]"
 )
+
+
+def _check_request_log(call: ProgramCall, name: str, value: VariableValue) -> None:
+    if not _REQUEST_LOG_NAME.fullmatch(name) or not _logs_requests(call):
+        return
+    for text in _as_tuple(value):
+        if _MUCH_LOGGED.search(text) or has_untrusted_text(text):
+            call.mark("secret-read", f"{name} makes clients print requests with their tokens")
 
 
 def _logs_requests(call: ProgramCall) -> bool:
