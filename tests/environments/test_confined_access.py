@@ -267,3 +267,21 @@ async def test_a_program_that_is_a_script_leaves_the_network_to_all(
     assert find_connecting_files(("curl",), folders)
     for names in (("curl", "tool"), ("no-such-program",), ()):
         assert find_connecting_files(names, folders) == ()
+
+
+async def test_a_command_that_fills_the_disk_with_many_files_is_ended(
+    here: LocalEnvironment, tmp_path: Path
+) -> None:
+    size = 4 << 20  # the smallest limit of a file is 16 MiB
+    profile = ConfinementProfile(
+        changes=True, writable=(str(tmp_path / "out"),), max_file_bytes=size
+    )
+    write = f"mkdir {tmp_path}/out; for n in {{1..9}}; do head -c {size} /dev/zero > out/$n; done"
+    async with here.confined(profile) as confined:
+        result = await confined.run(f"{write}; sleep 300", timeout=120, cwd=str(tmp_path))
+        blocked = [each.what for each in confined.collect()]
+        assert not result.timed_out
+        assert blocked == ["more than 16 MiB in all; it was ended"]
+    async with here.confined(profile) as confined:
+        result = await confined.run(f"rm -r {tmp_path}/out; echo removed", timeout=120)
+        assert (result.output, confined.collect()) == ("removed\n", [])

@@ -191,6 +191,8 @@ class ConnectionSupervisor:
         self._connecting: dict[int, NotifiedCall] = {}
         self._poll = select.poll()
         self._poll.register(listener, select.POLLIN)
+        self.interval_ms: int | None = None
+        """How often `look_around` is called; None for never."""
 
     def expect_many_calls(self) -> None:
         """Caller and supervisor take turns on one processor, which is faster (Linux 6.6)."""
@@ -201,7 +203,10 @@ class ConnectionSupervisor:
 
     def serve(self) -> None:
         while True:
-            for fd, event in self._poll.poll():
+            ready = self._poll.poll(self.interval_ms)
+            if self.interval_ms is not None:
+                self.look_around()
+            for fd, event in ready:
                 if fd in self._connecting:
                     self._connected(fd)
                 elif fd != self._listener:
@@ -221,6 +226,9 @@ class ConnectionSupervisor:
 
     def refused(self, call: NotifiedCall, what: str) -> None:
         """Called before a connection is refused."""
+
+    def look_around(self) -> None:
+        """Called at least every `interval_ms`, if that is set."""
 
     def handle_ready(self, fd: int) -> None:
         """Called when a descriptor that a subclass registered is ready."""

@@ -31,20 +31,30 @@ from hermes.environments.confinement.enforcement import (
     CHANGE_CALLS,
     NO_READ_FLAGS,
     SIGNAL_CALLS,
+    free_share,
 )
 from hermes.environments.confinement.installed_programs import (
     MAX_GENERATIONS,
     ConnectingPrograms,
     parent_and_session,
 )
+from hermes.environments.confinement.limits import DiskLimit
 from hermes.environments.confinement.messages import VerdictRules
-from hermes.environments.confinement.read_check import ReadCheck, ReadRefused, matches_pattern
+from hermes.environments.confinement.read_check import (
+    ReadCheck,
+    ReadRefused,
+    changed_paths,
+    matches_pattern,
+)
 from hermes.environments.confinement.seccomp import AF_INET, AF_INET6
 from hermes.environments.confinement.supervised_changes import ChangeRefused, SupervisedChanges
 from hermes.environments.confinement.verdict_paths import NAME_SERVICE_SOCKETS
 
 MAX_REPORTS = 32
 """Limits the reports of a command that tries the same again and again."""
+LARGE_FILES = 4
+"""A command may write as much in all as this number of files of the largest size."""
+DISK_CHECK_MS = 500
 MAX_KILL_ROUNDS, KILL_INTERVAL_S = 50, 0.02
 """Processes that are forked meanwhile need several rounds; one that hides is left alone."""
 SHM_CREATOR_OFFSET = 80
@@ -74,6 +84,10 @@ class CommandSupervisor(ConnectionSupervisor):
             self.expect_many_calls()
         self._programs = ConnectingPrograms(rules.connecting)
         self._reported: set[bytes] = set()
+        self._disk: DiskLimit | None = None
+        if rules.max_file_bytes:
+            self._disk = DiskLimit(changed_paths(rules), LARGE_FILES * free_share(rules))
+            self.interval_ms = DISK_CHECK_MS
         scopes = landlock.landlock_version() >= landlock.VERSION_WITH_SCOPES
         self._scoped = scopes and not rules.sees_processes
 
@@ -91,6 +105,19 @@ class CommandSupervisor(ConnectionSupervisor):
         for pid in self._find_processes():
             process_control.send_signal(pid, process_control.SIGKILL)
         return time.sleep(KILL_INTERVAL_S)
+
+    def look_around(self) -> None:
+        """Nobody was asked how much the command writes in all, so it is ended."""
+        if self._disk is None or not self._disk.exceeded(self._leader):
+            return
+        self._write_report("size", f"{self._disk.limit >> 20} MiB")
+        self._disk, self.interval_ms = None, None
+        for _ in range(MAX_KILL_ROUNDS):
+            if not (found := self._find_processes()):
+                break
+            for pid in found:
+                process_control.send_signal(pid, process_control.SIGKILL)
+            time.sleep(KILL_INTERVAL_S)
 
     def decide(self, call: NotifiedCall) -> None:
         name = SYSCALL_NAMES.get(call.number, "")
@@ -257,7 +284,10 @@ class CommandSupervisor(ConnectionSupervisor):
     def _report(self, call: NotifiedCall, kind: str, what: str, why: str = "") -> None:
         optional = any(matches_pattern(what, pattern) for pattern in self._rules.optional)
         program = call.program().replace("\n", "?")
-        words = (kind, what.replace("\n", "?"), program, why, "optional" if optional else "")
+        self._write_report(kind, what, program, why, "optional" if optional else "")
+
+    def _write_report(self, kind: str, what: str, *more: str) -> None:
+        words = (kind, what.replace("\n", "?"), *more)
         line = "\0".join(words).encode("utf-8", "replace") + b"\n"
         if line in self._reported or len(self._reported) >= MAX_REPORTS:
             return

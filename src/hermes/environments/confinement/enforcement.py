@@ -99,7 +99,7 @@ def _lower_limit(kind: int, value: int) -> None:
     resource.setrlimit(kind, (value, value))
 
 
-def _free_share(rules: VerdictRules) -> int:
+def free_share(rules: VerdictRules) -> int:
     """A part of the space that is free where the command may write."""
     found = rules.max_file_bytes
     for path in (*rules.trees, *rules.exact):
@@ -151,7 +151,7 @@ class VerdictEnforcer:
         first used, and that takes longer than these calls."""
         rules = VerdictRules.unpack(VerdictRules().pack())
         rules.trees, rules.max_file_bytes = ("/",), MIN_FILE_BYTES
-        _free_share(rules)
+        free_share(rules)
         resource.setrlimit(resource.RLIMIT_DATA, resource.getrlimit(resource.RLIMIT_DATA))
         os.close(landlock.open_path_handle("/"))
         kernel.prctl(process_control.PR_CAPBSET_READ, 0)
@@ -185,7 +185,7 @@ class VerdictEnforcer:
                 kernel.prctl(NO_NEW_PRIVILEGES, 1)
             grants.restrict()
         if rules.max_file_bytes:
-            _lower_limit(resource.RLIMIT_FSIZE, min(rules.max_file_bytes, _free_share(rules)))
+            _lower_limit(resource.RLIMIT_FSIZE, min(rules.max_file_bytes, free_share(rules)))
             memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
             _lower_limit(resource.RLIMIT_DATA, max(MIN_MEMORY_BYTES, memory // 2))
         listener = seccomp.install_filter_with_listener(self._program(rules))

@@ -358,6 +358,7 @@ _REFUSAL_TEXTS = {
     "connect": "connection to {}",
     "socket": "use of {}",
     "call": "system call {}",
+    "size": "more than {} in all; it was ended",
 }
 
 
