@@ -67,6 +67,24 @@ def test_a_disk_that_joins_a_service_does_not_bring_other_services_with_it() -> 
     assert services(harness) == ["shop", "nginx"], "nobody works on nginx in the incident of shop"
 
 
+@pytest.mark.parametrize(("host", "opened"), [("h", 1), ("other", 2)])
+def test_what_fails_later_of_a_service_that_is_still_worked_on_joins_its_incident(
+    host: str, opened: int
+) -> None:
+    """The answers to users are read some minutes after the service was reported."""
+    harness = TriageHarness()
+    nginx = harness.open_incident("n", WRONG_STATUS, **HTTP)
+    harness.write(
+        PhaseEntered(run=nginx.run, at=harness.now, incident=nginx.incident, phase="assess")
+    )
+    harness.follow_journal()
+    harness.wait(150)
+    labels = {"host": host, "kind": "answers", "service": "nginx"}
+    harness.raise_alert("a", "nginx: the last 121 answers for /cart were bad: 500", **labels)
+    harness.wait(30)
+    assert len(harness.events(IncidentOpened)) == opened
+
+
 def test_a_service_that_stops_while_a_log_is_worked_on_gets_its_own_incident() -> None:
     harness = TriageHarness()
     log = harness.open_incident(

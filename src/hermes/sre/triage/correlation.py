@@ -33,8 +33,8 @@ class AlertCorrelation:
     def find_incident(self, series: AlertSeries, now: datetime) -> tuple[IncidentState, str] | None:
         """The incident to join, and why."""
         self._refresh()
-        if escalated := self._same_problem(series):
-            return escalated, "the same problem, which was escalated"
+        if known := self._same_service(series):
+            return known
         for key in self._keys(series):
             for incident in self._accepting(self._by_key.get(key, ()), now):
                 why = self._state.topology.related(series.location, incident.locations[key])
@@ -68,18 +68,21 @@ class AlertCorrelation:
             for name in sorted(topology.dependencies_of(service) | topology.dependents_of(service)):
                 yield f"service\n{name}"
 
-    def _same_problem(self, series: AlertSeries) -> IncidentState | None:
-        """Return the escalated incident about the same problem of its service, while that still
-        fails."""
+    def _same_service(self, series: AlertSeries) -> tuple[IncidentState, str] | None:
+        """Return the incident about its service, however long ago the last alert joined: one that
+        is worked on, for two commanders must not work on one service, or one about the same
+        problem that was escalated, while that still fails. And why."""
         service = series.location.service
         for id in self._by_key.get(f"service\n{service}", ()) if service else ():
             incident = self._state.incidents.get(id)
-            if incident is None or incident.recorded.status != "escalated":
+            if incident is None or incident.service != service or not incident.in_progress:
                 continue
-            if incident.service == service and incident.same_problem(series):
+            if incident.is_worked_on and series.location == incident.location:
+                return incident, f"the same service, {service}, which is worked on"
+            if incident.recorded.status == "escalated" and incident.same_problem(series):
                 fails = (each.firing for each in self._state.members(incident))
                 if any(fails):
-                    return incident
+                    return incident, "the same problem, which was escalated"
         return None
 
     def _same_alarm(self, series: AlertSeries, now: datetime) -> tuple[IncidentState, str] | None:

@@ -126,6 +126,13 @@ class IncidentState:
         return self.recorded.unresolved
 
     @property
+    def is_worked_on(self) -> bool:
+        """Hermes works on it, and people neither have taken it over nor are asked about it."""
+        known = self.recorded
+        begun = known.status == "open" and known.phase is not None
+        return begun and not (known.acknowledged or self.question)
+
+    @property
     def over_at(self) -> datetime | None:
         ends = (self.recorded.closed, self.recorded.recovered)
         return max((event.at for event in ends if event is not None), default=None)
