@@ -219,6 +219,7 @@ def main() -> int:
         pool = HostPool(choose(arguments), folder, arguments.hosts, arguments.seed, ended)
         played = pool.play()
     finally:
+        signal.signal(signal.SIGTERM, signal.SIG_IGN)  # a second one must not cost the table
         shutil.rmtree(folder, ignore_errors=True)
     sys.stdout = out
     rows = [row_of(record) for one in played for record in one.records]
