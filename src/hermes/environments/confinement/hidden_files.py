@@ -89,7 +89,7 @@ class StandIns:
             return  # `hide` gets the same error
 
     def take(self) -> None:
-        """Called in a process that will become a command: gives it a mount of its own.
+        """Called in a process that will become a command: gives it separate mounts.
 
         Linux 6.15 can copy a mount without a place; an older one needs a new file system.
         """
