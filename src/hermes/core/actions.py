@@ -47,6 +47,8 @@ class ConfinementProfile(Value, kw_only=True, frozen=True):
     """TCP ports that it may connect to, with `network: ports`."""
     sockets: tuple[str, ...] = ()
     """Unix sockets that it may connect to."""
+    connecting: tuple[str, ...] = ()
+    """The programs in it that may use the network and these sockets; empty: all of them."""
     special: tuple[str, ...] = ()
     """Further rights by name: interfaces, raw-sockets, devices, network-settings, processes,
     listens, attach, audit."""
