@@ -63,7 +63,7 @@ _STANDBY_S = 1.0
 
 
 class ProbeScheduler:
-    """`run` never ends by itself; `run_once` runs all probes without publishing anything."""
+    """`run` ends when it is cancelled; `run_once` runs all probes and publishes nothing."""
 
     def __init__(
         self,
