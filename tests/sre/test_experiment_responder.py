@@ -470,11 +470,11 @@ async def test_people_are_called_after_the_fix_of_another_incident_which_may_end
 ) -> None:
     host.watched = ("web", "shop")
     host.finder = ScriptedFinder(CauseResult(status="ruled-out", why="nothing has changed"))
-    case, claims = await host.opened(), ObservedWaits()
-    async with host.ground() as ground, anyio.create_task_group() as group:
+    details, claims = await host.open_incident(), ObservedWaits()
+    async with host.context() as context, anyio.create_task_group() as group:
         with claims.release_after("incident-2"):
             claims.begin_fix("incident-2")
-            group.start_soon(Commander(replace(ground, claims=claims), case).run)
+            group.start_soon(Commander(replace(context, claims=claims), details).run)
             with anyio.fail_after(120):
                 await claims.asked.wait()
             assert any("waits for incident-2" in each.detail for each in events(host, PhaseEntered))
