@@ -240,7 +240,7 @@ def _unbounded_reason(program: str, step: ActionStep) -> str:
 
 def _effect_reason(step: ActionStep, effect: str) -> str:
     reason = next((line for line in step.why if line.startswith(f"{effect}:")), effect)
-    return f"it has no bounds that the kernel could hold ({reason})"
+    return f"the kernel cannot limit it ({reason})"
 
 
 def _access_profile(program: str, step: ActionStep) -> ConfinementProfile:
