@@ -144,10 +144,9 @@ class CommandSupervisor(ConnectionSupervisor):
         self._report(call, "connect", what)
 
     def _decide(self, name: str, call: NotifiedCall) -> None:
-        if self._reads is not None and _opens_for_reading(name, call):
+        reads = name in EXECUTE_CALLS or _opens_for_reading(name, call)
+        if self._reads is not None and reads:
             self._reads.decide(name, call)
-        elif self._reads is not None and name in EXECUTE_CALLS:
-            self._reads.decide_start(name, call)
         elif name in FILE_CALLS:
             self._changes.decide(name, call)
         elif name == "connect":

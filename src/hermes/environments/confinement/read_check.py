@@ -246,6 +246,8 @@ class ReadCheck:
 
     def decide(self, name: str, call: NotifiedCall) -> None:
         """Answers the call. Raises `ReadRefused`."""
+        if name in ("execve", "execveat"):
+            return self._decide_start(name, call)
         folder, argument = (call.arguments[0], 1) if name == "openat" else (None, 0)
         text = self._text(call.pid, call.arguments[argument])
         if text not in self._system_files.known:
@@ -253,10 +255,10 @@ class ReadCheck:
             if secret and not self._is_granted(call, folder, os.fsdecode(text), real):
                 raise ReadRefused(real)
             if self._judged is not None and self._gives_judged(call, folder, text, argument, real):
-                return
-        call.proceed()
+                return None
+        return call.proceed()
 
-    def decide_start(self, name: str, call: NotifiedCall) -> None:
+    def _decide_start(self, name: str, call: NotifiedCall) -> None:
         """Answers the start of a program: a hook may be machine code, which nothing opens to read.
 
         The kernel looks the path up again, but only a program that may change it could use that.
