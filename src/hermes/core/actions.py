@@ -262,7 +262,7 @@ ApprovalScope = Literal["once", "session", "always"]
 class Approval(Value, kw_only=True, frozen=True):
     approved: bool
     by: str
-    """Who answered; `nobody` when no person could, or did."""
+    """Who answered; `nobody` when no person could or did."""
     scope: ApprovalScope = "once"
     reason: str = ""
     """The reason for a refusal, for the model and the person."""

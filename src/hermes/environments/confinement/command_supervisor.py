@@ -301,7 +301,7 @@ class CommandSupervisor(ConnectionSupervisor):
 
 
 def _lock_or_wait(call: NotifiedCall, fd: int) -> None:
-    """Answers the call. A lock that another holds is waited for in a process of its own."""
+    """Answers the call. A separate process waits for a lock that another process holds."""
     operation = signed_int(call.arguments[1])
     try:
         fcntl.flock(fd, operation | fcntl.LOCK_NB)

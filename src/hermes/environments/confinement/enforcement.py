@@ -286,7 +286,7 @@ def build_filter(rules: VerdictRules) -> list[CallRefusal]:
             )
         )
     if rules.network and not rules.listens:
-        found.append(CallNotification("listen"))  # without `bind` it takes a port of its own
+        found.append(CallNotification("listen"))  # without `bind` the kernel chooses a port
     if rules.sees_processes:
         # With a descriptor of another process, such as the supervisor, a command could escape.
         attaching = () if rules.may_attach else ATTACHING_CALLS
