@@ -17,6 +17,7 @@ from hermes.policy.approvals.request import ApprovalOptions
 from hermes.policy.rules.rule import PolicyVerdict
 from hermes.sre.assessment.remaining_faults import without_units
 from hermes.sre.commander import Commander
+from hermes.sre.coordination import CauseClaims
 from hermes.tools.executor import Executor
 from hermes.tools.terminal import make_terminal
 
@@ -53,15 +54,30 @@ async def test_with_one_fault_fixed_nobody_looks_for_another(host: Host) -> None
     assert (ending.outcome, host.ledger) == ("resolved", ["web-1"])
 
 
+class ObservedFaults(CauseClaims):
+    """Remembers the faults that were found."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.found: list[str] = []
+
+    def claim_fault(self, incident: str, fault: str) -> str:
+        self.found.append(fault)
+        return super().claim_fault(incident, fault)
+
+
 async def test_two_incidents_that_find_one_fault_fix_it_once(host: Host) -> None:
     """The second waits for the first, also while people are asked, and asks nobody."""
     host.playbook("web", FIX)
     host.answers_after = 1.0
     first, second = await host.open_incident(), await host.open_incident("incident-2")
+    claims = ObservedFaults()
     async with host.context() as context, anyio.create_task_group() as group:
         for details in (first, second):
-            group.start_soon(Commander(context, details).run)
+            group.start_soon(Commander(replace(context, claims=claims), details).run)
     assert host.ledger == ["web-1"]
+    assert len(claims.found) >= 2
+    assert len(set(claims.found)) == 1
     outcomes = sorted(each.outcome for each in events(host, IncidentClosed))
     assert outcomes == ["recovered", "resolved"]
 

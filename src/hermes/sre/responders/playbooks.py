@@ -21,7 +21,7 @@ from hermes.skills.playbook.runner import (
     ProbeCache,
     SignatureResult,
 )
-from hermes.skills.playbook.schema import Playbook
+from hermes.skills.playbook.schema import UNDO_FOLDER_PARAMETER, Playbook
 from hermes.sre.assessment.remaining_faults import find_remaining_faults
 from hermes.sre.cause import FixCandidate
 from hermes.sre.context import IncidentWork
@@ -398,7 +398,8 @@ class PlaybookResponder:
             return None
         candidate, work = current.candidate, self._work
         name = candidate.skill.name
-        fault = f"{name} {sorted(current.found.values.items())}"
+        found = current.found.values.items()
+        fault = f"{name} {sorted(each for each in found if each[0] != UNDO_FOLDER_PARAMETER)}"
         if owner := work.context.claims.claim_fault(work.details.incident, fault):
             self.refuted = f"{name} found a fault that {owner} is about"
             return None
