@@ -68,7 +68,7 @@ _DEVICE_HOST = re.compile(
     r"/(?:dev|inet\d?)/(?:tcp|udp)/(?:\d+/)?([a-z0-9-]+(?:\.[a-z0-9-]+)+)", re.I
 )
 _COMMENT_LINE = re.compile(r"^[ \t]*(?:#(?!!)|//|--|;|\*|<!--)[^\n]*", re.MULTILINE)
-_DATA_SUFFIXES = (".json", ".yaml", ".yml")
+_REFERENCE_DATA_SUFFIXES = (".json", ".yaml", ".yml")
 _NAMED_ONLY = re.compile(
     r"^[ \t]*(?:echo|printf|info|warn(?:ing)?|error|fail|die|log|note)[ \t]+"
     r"([\"'])[^\"'`$|;&<>\n]*\1(?:[ \t]*>&2)?[ \t]*$|"
@@ -237,13 +237,13 @@ def check_hosts(
 def _is_reference_data(path: str, texts: Sequence[tuple[str, str]]) -> bool:
     """Whether only the reader of the text opens this file, as if it were a document."""
     file = PurePosixPath(path)
-    if file.parts[0] != "references" or file.suffix.casefold() not in _DATA_SUFFIXES:
+    if file.parts[0] != "references" or file.suffix.casefold() not in _REFERENCE_DATA_SUFFIXES:
         return False
     return not any(
         file.stem in text
         for other, text in texts
         if PurePosixPath(other).suffix.casefold()
-        not in (*DOCUMENT_SUFFIXES, *TABLE_SUFFIXES, *_DATA_SUFFIXES)
+        not in (*DOCUMENT_SUFFIXES, *TABLE_SUFFIXES, *_REFERENCE_DATA_SUFFIXES)
     )
 
 
