@@ -8,9 +8,10 @@ import pytest
 from tool_setup import ToolSetup, local
 
 from hermes.core.messages import Risk
+from hermes.tools.command_tool import CommandTool
 from hermes.tools.settings import ToolSettings
 from hermes.tools.toolsets import HostCapabilities, build_catalog
-from hermes.tools.yaml_tools import CommandTool, load_tool_folder
+from hermes.tools.yaml_tools import load_tool_folder
 
 pytestmark = pytest.mark.anyio
 
