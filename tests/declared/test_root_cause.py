@@ -122,8 +122,39 @@ def test_the_revert_is_rehearsed_once_while_the_cause_is_confirmed() -> None:
     result = anyio.run(run)
     assert result.status == "proved"
     assert rehearsed[-1:] == [("file /etc/004.conf",)]
-    assert set(rehearsed[:-1]) <= {("file /etc/001.conf",)}, "the next after one that passed"
+    likely = {("file /etc/000.conf",), ("file /etc/001.conf",)}
+    assert set(rehearsed[:-1]) <= likely, "the first, and the next after it passed"
     assert sorted(each.purpose for each in result.experiments[-2:]) == ["rehearse", "revert-only"]
+
+
+def test_a_rehearsal_that_failed_before_spares_the_experiment_that_confirms() -> None:
+    """Where the most suspicious change is the cause, it runs beside the first experiments."""
+
+    async def rehearse(causes: Sequence[Revert]) -> TrialResult:
+        return TrialResult(outcome="passes", confirms=True)
+
+    async def run() -> RootCause:
+        suspects = [suspect(number) for number in range(9)]
+        return await find_root_cause(suspects, ScriptedTrial([{(0, 0)}]), rehearse=rehearse)
+
+    result = anyio.run(run)
+    assert result.status == "proved"
+    assert found(result) == {("/etc/000.conf", None)}
+    purposes = sorted(each.purpose for each in result.experiments)
+    assert purposes == ["keep-only", "rehearse", "reproduce", "revert-all"]
+
+
+def test_a_rehearsal_that_does_not_pass_is_no_confirmation() -> None:
+    async def rehearse(causes: Sequence[Revert]) -> TrialResult:
+        return TrialResult(outcome="fails")
+
+    async def run() -> RootCause:
+        suspects = [suspect(number) for number in range(9)]
+        return await find_root_cause(suspects, ScriptedTrial([{(0, 0)}]), rehearse=rehearse)
+
+    result = anyio.run(run)
+    assert result.status == "proved"
+    assert result.experiments[-1].purpose == "revert-only"
 
 
 @pytest.mark.parametrize(
