@@ -3,6 +3,8 @@
 from collections.abc import Callable, Sequence
 from functools import partial
 
+import anyio
+
 from hermes.app.application import Application
 from hermes.app.changes.cause_search import (
     CauseSearch,
@@ -14,12 +16,15 @@ from hermes.app.changes.cause_search import (
 from hermes.app.changes.states import HostStates, own_commands
 from hermes.app.copies.fix_tests import CopyFixTester
 from hermes.app.secret_redactor import SecretRedactor
+from hermes.core.errors import innermost_error
 from hermes.declared.experiments.host_programs import read_host_programs
+from hermes.declared.experiments.host_reading import HostReading, read_host
 from hermes.declared.experiments.root_cause import ExperimentLimits
 from hermes.declared.settings import DeclaredSettings
+from hermes.declared.state import State
 from hermes.declared.store import StateStore
 from hermes.skills.supervisors.units import PlainDaemon
-from hermes.sre.cause import CauseResult, FailingCase, ServiceNames
+from hermes.sre.cause import CauseResult, FailingCase, FindFailingCase, ServiceNames
 from hermes.sre.probes.probe import Probe
 
 RESPECT_PEOPLE_S = DeclaredSettings().respect_people
@@ -72,8 +77,26 @@ class ExperimentFinder:
     def available(self) -> bool:
         return self.host.store.latest(self.host.name) is not None
 
-    async def find(self, case: FailingCase) -> CauseResult:
-        return await CauseSearch(self.host, case, self._options).run()
+    async def find(
+        self, look: FindFailingCase, daemons: Sequence[PlainDaemon]
+    ) -> CauseResult | None:
+        readings = list[HostReading]()
+
+        async def read(known: State) -> None:
+            readings.append(await read_host(self.host.run, self.host.collect, known, daemons))
+
+        try:
+            async with anyio.create_task_group() as group:
+                if known := self.host.store.latest(self.host.name):
+                    group.start_soon(read, known)
+                case = await look()
+                if case is None:
+                    group.cancel_scope.cancel()
+        except ExceptionGroup as errors:
+            raise innermost_error(errors) from errors
+        if case is None:
+            return None
+        return await CauseSearch(self.host, case, self._options).run(*readings)
 
     async def observe(self, case: FailingCase) -> Sequence[Probe]:
         return await CauseSearch(self.host, case, self._options).observe()

@@ -27,6 +27,7 @@ from hermes.declared.experiments.description import describe_causes
 from hermes.declared.experiments.host_programs import HostPrograms
 from hermes.declared.experiments.host_reading import (
     CollectState,
+    HostReading,
     rank_host_changes,
     read_host,
     read_logs,
@@ -118,9 +119,10 @@ class CauseSearch:
         self._rehearsed: dict[tuple[str, ...], tuple[RehearsedRevert, float]] = {}
         """By the causes: the rehearsal of their revert, and its seconds."""
 
-    async def run(self) -> CauseResult:
+    async def run(self, reading: HostReading | None = None) -> CauseResult:
+        """`reading`: of the host, where it was read while the checks ran."""
         try:
-            ready = await self._prepare()
+            ready = await self._prepare(reading)
         except _ImpossibleError as error:
             return CauseResult(status="impossible", why=str(error))
         setup, stuck = ready.setup, ready.stuck
@@ -187,7 +189,7 @@ class CauseSearch:
             return ()
         return [mark_admitted(each.probe) for each in found]
 
-    async def _prepare(self) -> "_Preparation":
+    async def _prepare(self, reading: HostReading | None = None) -> "_Preparation":
         """Raises `_ImpossibleError`."""
         known = self._store.latest(self._host.name)
         if known is None:
@@ -201,7 +203,8 @@ class CauseSearch:
             kind = self._host.environment.name
             raise _ImpossibleError(f"an environment of the kind {kind} cannot be copied")
         host, details = self._host, self._case.details
-        reading = await read_host(host.run, host.collect, known, self._case.daemons)
+        if reading is None:
+            reading = await read_host(host.run, host.collect, known, self._case.daemons)
         programs, services = reading.programs, self._failing_services(reading.programs)
         ranked = await rank_host_changes(
             host.run,

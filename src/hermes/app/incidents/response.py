@@ -18,11 +18,13 @@ from hermes.core.incident import IncidentDetails
 from hermes.core.protocols import JournalRecord, Tool
 from hermes.environments.copies import can_be_copied
 from hermes.settings.load import LoadedSettings
+from hermes.skills.supervisors.units import PlainDaemon
 from hermes.sre.cause import (
     EXPERIMENT,
     CauseFinder,
     CauseResult,
     FailingCase,
+    FindFailingCase,
     FixCandidate,
     FixTester,
     ServiceNames,
@@ -121,8 +123,10 @@ class StateCauseFinder:
     def available(self) -> bool:
         return self._finder.available
 
-    async def find(self, case: FailingCase) -> CauseResult:
-        return await self._finder.find(case)
+    async def find(
+        self, look: FindFailingCase, daemons: Sequence[PlainDaemon]
+    ) -> CauseResult | None:
+        return await self._finder.find(look, daemons)
 
     async def observe(self, case: FailingCase) -> Sequence[Probe]:
         return await self._finder.observe(case)

@@ -197,6 +197,11 @@ class _Investigation:
         if begun := self._rehearsals.pop(_labels(causes), None):
             begun.cancel()
 
+    async def _finish_rehearsal(self, causes: Sequence[Revert]) -> None:
+        """The revert of what is proved must be rehearsed in any case."""
+        if begun := self._rehearsals.get(_labels(causes)):
+            await begun.wait()
+
     def _leave_out(self, labels: Sequence[str]) -> list[Revert]:
         """These changes stay in force on every copy; the others are examined."""
         self._left_out = len(labels)
@@ -229,10 +234,12 @@ class _Investigation:
             causes += await self._minimise_parts(found.changes)
             left = [each for each in left if all(each != one.suspect for one in causes)]
             confirmed = await self._confirm(causes)
-            if confirmed.outcome == "fails":
+            if confirmed.outcome != "passes":
                 confirmed = await self._try("revert-only", causes, patient=True)
             if confirmed.outcome == "passes":
-                return self._end("proved", causes=await self._drop_needless(causes))
+                needed = await self._drop_needless(causes)
+                await self._finish_rehearsal(needed)
+                return self._end("proved", causes=needed)
             if confirmed.outcome == "unclear" or not left:
                 break
         why = "with only the changes reverted that are enough to cause it, it does not pass"
@@ -323,10 +330,12 @@ class _Investigation:
         """Test whether the checks pass with only these reverted: by a rehearsal of the revert, or
         on a copy of its own where that is sooner."""
         labels = _labels(causes)
-        if labels not in self._results:
+        known = self._results.get(labels)
+        # What was not clear by chance, such as when another copy was slow, may be clear now.
+        if known is None or known.outcome == "unclear":
             self._begin_rehearsal(causes, early=False)
         rehearsal = self._rehearsals.get(labels)
-        if rehearsal is None or labels in self._results:
+        if rehearsal is None or (known is not None and known.outcome != "unclear"):
             return await self._try("revert-only", causes)
         found = list[TrialResult]()
         async with anyio.create_task_group() as group:
@@ -339,7 +348,7 @@ class _Investigation:
                     group.cancel_scope.cancel()
 
             async def revert() -> None:
-                found.append(await self._try("revert-only", causes))
+                found.append(await self._try("revert-only", causes, patient=known is not None))
                 if found[-1].outcome != "passes":
                     rehearsal.cancel()
 
