@@ -1,5 +1,6 @@
 """Describes what people changed to end an incident, from the states before and after."""
 
+import re
 from collections.abc import Sequence
 
 from hermes.core.incident import IncidentDetails
@@ -19,6 +20,8 @@ from hermes.learning.fix_commands import CannotRepeatError, FixCommand, FixedFil
 from hermes.learning.people_fix import PeopleFix
 from hermes.sre.probes.probe import Probe
 
+_CLIENT_ERROR = re.compile(r"\bstatus (?:is )?4\d\d\b")
+
 
 def describe_fix(
     details: IncidentDetails,
@@ -28,7 +31,7 @@ def describe_fix(
     probes: Sequence[Probe],
 ) -> PeopleFix:
     """Raises `CannotRepeatError`, `CannotRevertError`."""
-    store, bad = setup.store, set(setup.expected.failing_names)
+    store, bad = setup.store, {each.name: each.detail for each in setup.expected.failing}
     failing = [each for each in probes if each.name in bad]
     pairs = [
         (change, target)
@@ -49,7 +52,9 @@ def describe_fix(
         files=tuple(_fixed_file(change, target, store.content) for change, target in pairs),
         commands=tuple(commands),
         activations=tuple(each.command for each in rehearsed.activations),
-        checks=tuple(command for each in failing if (command := _check_command(each))),
+        checks=tuple(
+            command for each in failing if (command := check_command(each, bad[each.name]))
+        ),
         symptoms=tuple(each.what for each in failing if each.kind == "command"),
         recovered=tuple(sorted(bad)),
     )
@@ -99,9 +104,14 @@ def fix_diff(fixes: Sequence[Revert], read: ReadContent) -> str:
     return "\n".join(found)
 
 
-def _check_command(probe: Probe) -> str:
-    if probe.kind == "http":
+def check_command(probe: Probe, failure: str) -> str:
+    """`failure`: what it said when it failed."""
+    if probe.kind == "http" and _CLIENT_ERROR.search(failure):
         return f"curl -fsS -o /dev/null --max-time 5 {probe.what}"
+    if probe.kind == "http":  # the next host may not have this page, but its server answers
+        return (
+            f"curl -s -o /dev/null --max-time 5 -w '%{{http_code}}' {probe.what} | grep -q '^[1-4]'"
+        )
     if probe.kind == "command":
         return probe.what
     if probe.kind == "unit" and not probe.status:
