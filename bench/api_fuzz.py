@@ -15,7 +15,7 @@ from pathlib import Path
 import anyio
 
 TESTS = Path(__file__).resolve().parents[1] / "tests"
-sys.path[:0] = [str(TESTS), str(TESTS / "app")]
+sys.path[:0] = [str(TESTS), str(TESTS / "app" / "web")]
 
 from api_fuzzing import fuzz_api  # noqa: E402 - the path is set above
 from api_server import api_server, says  # noqa: E402 - the path is set above

@@ -1,8 +1,8 @@
 """Is every way to tamper with the audit log found, and what does signing and verifying cost?
 
-`python bench/audit.py [ATTEMPTS]`, 10,000 unless told. Prints one JSON row for each figure. The
-intruder (tests/app/audit_tampering.py) writes all files of a home and knows the format; only the
-private key is out of reach.
+`python bench/audit.py [ATTEMPTS]`, by default 10,000. Prints one JSON row for each figure. The
+intruder (tests/app/journal/audit_tampering.py) writes all files of a home and knows the format;
+only the private key is out of reach.
 """
 
 import json
@@ -16,7 +16,7 @@ from pathlib import Path
 
 import anyio
 
-sys.path.insert(0, str(Path(__file__).parent.parent / "tests" / "app"))
+sys.path.insert(0, str(Path(__file__).parent.parent / "tests" / "app" / "journal"))
 from audit_tampering import Intruder, fresh_copy, make_log, story
 
 from hermes.app.journal.audit_verification import proof_of_home, verify_journal

@@ -27,7 +27,7 @@ import anyio
 from anyio.from_thread import BlockingPortal, start_blocking_portal
 
 TESTS = Path(__file__).resolve().parents[1] / "tests"
-sys.path[:0] = [str(TESTS), str(TESTS / "app")]
+sys.path[:0] = [str(TESTS), str(TESTS / "app" / "web")]
 
 from api_server import ApiServer, api_server  # noqa: E402 - the path is set above
 from dashboard_client import browser, log_in  # noqa: E402 - the path is set above

@@ -2,7 +2,7 @@
 
 usage: python scripts/record_dashboard.py [FOLDER]     (default: docs/how-to/dashboard)
 The server, the pages and the browser (Debian's chromium) are real. The events are those that the
-watch writes, made up by the tests: `tests/app/recorded_day.py` and `tests/app/seeded_home.py`.
+watch writes, made up by the tests: `recorded_day.py` and `seeded_home.py` in `tests/app/web`.
 """
 
 import base64
@@ -19,7 +19,7 @@ from selenium import webdriver
 from selenium.webdriver.chrome.service import Service
 from selenium.webdriver.support.ui import WebDriverWait
 
-sys.path.append(str(Path(__file__).resolve().parents[1] / "tests" / "app"))
+sys.path.append(str(Path(__file__).resolve().parents[1] / "tests" / "app" / "web"))
 
 from api_server import ApiServer, api_server
 from recorded_day import IRREVERSIBLE, OPEN_INCIDENT, recorded_day

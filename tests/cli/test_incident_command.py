@@ -26,7 +26,7 @@ from hermes.core.events.incidents import (
 from hermes.memory.journal.sqlite_journal import SqliteJournal
 
 sys.path.insert(0, str(Path(__file__).parent.parent / "sre"))
-from incident_story import RUN, Tale, resolved
+from recorded_incident import RUN, IncidentRecorder, resolved
 
 OTHER = "incident-20260310-101010-aa11bb"
 NOW = datetime.now(UTC)
@@ -37,7 +37,7 @@ def filled(hermes: Hermes) -> Hermes:
     """Two incidents, the second of them open, and a drill."""
     first = resolved()
     first.closed()
-    second = Tale(OTHER, NOW - timedelta(hours=1))
+    second = IncidentRecorder(OTHER, NOW - timedelta(hours=1))
     second.opened("mails wait\x1b[31m", severity="P3", service="mail", fingerprint="mail")
     second.phase("investigate")
     drill = IncidentOpened(
@@ -284,21 +284,21 @@ def raised(fingerprint: str, service: str, at: datetime, *, resolved: bool = Fal
     )  # fmt: skip
 
 
-def escalated_with_nginx() -> Tale:
+def escalated_with_nginx() -> IncidentRecorder:
     """The disk was escalated; nginx joined while it was open, and has recovered since."""
-    tale = Tale(OTHER, NOW - timedelta(hours=3))
-    tale.opened()
-    tale.add(raised("n", "nginx", tale.at()))
+    recorder = IncidentRecorder(OTHER, NOW - timedelta(hours=3))
+    recorder.opened()
+    recorder.add(raised("n", "nginx", recorder.at()))
     part = JoinedPart(fingerprint="n", name="nginx", title="nginx: no answer", severity="P1")
-    tale.add(
+    recorder.add(
         AlertsJoined(
-            run=OTHER, incident=OTHER, at=tale.at(), count=1, fingerprints=("n",), parts=(part,)
+            run=OTHER, incident=OTHER, at=recorder.at(), count=1, fingerprints=("n",), parts=(part,)
         )
     )
-    tale.closed("escalated", "nobody", reason="no playbook matched")
-    tale.now += timedelta(minutes=10)
-    tale.add(raised("n", "nginx", tale.at(), resolved=True))
-    return tale
+    recorder.closed("escalated", "nobody", reason="no playbook matched")
+    recorder.now += timedelta(minutes=10)
+    recorder.add(raised("n", "nginx", recorder.at(), resolved=True))
+    return recorder
 
 
 def test_what_was_escalated_and_still_fails_is_listed_as_open(hermes: Hermes) -> None:
@@ -324,16 +324,16 @@ def test_show_lists_every_alert_with_its_service_its_state_and_its_times(hermes:
 
 
 def test_an_incident_that_has_recovered_says_so_everywhere(hermes: Hermes) -> None:
-    tale = escalated_with_nginx()
-    over = tale.now + timedelta(minutes=30)
-    tale.add(
-        ReportWritten(run=OTHER, incident=OTHER, at=tale.at(), text="escalated\n", path="x.md"),
+    recorder = escalated_with_nginx()
+    over = recorder.now + timedelta(minutes=30)
+    recorder.add(
+        ReportWritten(run=OTHER, incident=OTHER, at=recorder.at(), text="escalated\n", path="x.md"),
         IncidentRecovered(
             run=OTHER, incident=OTHER, at=over + timedelta(seconds=30), recovered_at=over,
             how="resolved by probe disk; no failure for 30 s",
         ),
     )  # fmt: skip
-    write(hermes, *tale.events)
+    write(hermes, *recorder.events)
     assert answer(hermes, "list", "--open") == []
     shown = answer(hermes, "show", "last")
     assert (shown["state"], shown["outcome"]) == ("recovered", "recovered after it was escalated")

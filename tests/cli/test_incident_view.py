@@ -37,20 +37,22 @@ from hermes.core.protocols import JournalRecord
 from hermes.memory.journal.sqlite_journal import SqliteJournal
 
 sys.path.insert(0, str(Path(__file__).parent.parent / "sre"))
-from incident_story import RUN, Tale, resolved
+from recorded_incident import RUN, IncidentRecorder, resolved
 
 
 def recorded(*events: Event) -> list[JournalRecord]:
     return [JournalRecord(seq, event) for seq, event in enumerate(events, start=1)]
 
 
-def drawn(tale: Tale, *more: Event, width: int = 100, rows: int = 0, color: bool = False) -> str:
+def drawn(
+    recorder: IncidentRecorder, *more: Event, width: int = 100, rows: int = 0, color: bool = False
+) -> str:
     out = StringIO()
     console = Console(
         file=out, width=width, force_terminal=color, no_color=not color, highlight=False
     )
-    scene = fold_live_incident(recorded(*tale.events, *more))
-    console.print(render_live_view(scene, tale.now, rows=rows))
+    scene = fold_live_incident(recorded(*recorder.events, *more))
+    console.print(render_live_view(scene, recorder.now, rows=rows))
     return out.getvalue()
 
 
@@ -72,11 +74,13 @@ def test_the_picture_shows_severity_phases_cause_commands_undo_and_checks() -> N
 
 
 def test_time_passes_until_it_is_over() -> None:
-    tale = Tale()
-    tale.opened()
-    scene = fold_live_incident(recorded(*tale.events))
+    recorder = IncidentRecorder()
+    recorder.opened()
+    scene = fold_live_incident(recorded(*recorder.events))
     out = StringIO()
-    Console(file=out, width=100).print(render_live_view(scene, tale.now + timedelta(seconds=185)))
+    Console(file=out, width=100).print(
+        render_live_view(scene, recorder.now + timedelta(seconds=185))
+    )
     assert "3 min 47 s" in out.getvalue()
     whole = resolved()
     whole.closed()
@@ -85,86 +89,86 @@ def test_time_passes_until_it_is_over() -> None:
 
 
 def test_a_recovery_during_the_work_is_shown_as_its_end() -> None:
-    tale = Tale()
-    tale.opened()
-    over = IncidentRecovered(run=RUN, incident=RUN, recovered_at=tale.now, how="port-80 passes")
-    assert "✓ recovered: port-80 passes" in drawn(tale, over)
+    recorder = IncidentRecorder()
+    recorder.opened()
+    over = IncidentRecovered(run=RUN, incident=RUN, recovered_at=recorder.now, how="port-80 passes")
+    assert "✓ recovered: port-80 passes" in drawn(recorder, over)
 
 
 def test_investigators_stand_side_by_side_where_there_is_room() -> None:
-    tale = resolved()
+    recorder = resolved()
     for layer in ("network", "process"):
-        tale.add(
+        recorder.add(
             LayerInvestigated(
-                run=RUN, incident=RUN, at=tale.at(), layer=layer, status="working"
+                run=RUN, incident=RUN, at=recorder.at(), layer=layer, status="working"
             )
         )  # fmt: skip
-    wide = [row for row in drawn(tale).splitlines() if "data" in row and "network" in row]
+    wide = [row for row in drawn(recorder).splitlines() if "data" in row and "network" in row]
     assert any("process" in row for row in wide)
-    narrow = drawn(tale, width=40).splitlines()
+    narrow = drawn(recorder, width=40).splitlines()
     assert not any("data ─" in row and "network ─" in row for row in narrow)
 
 
 def test_what_waits_for_a_person_says_how_to_answer_and_goes_when_it_is_answered() -> None:
-    tale = resolved()
+    recorder = resolved()
     asked = ApprovalRequested(
-        run=RUN, at=tale.at(), approval="ask-1", call_id="c9", tool="terminal", shown="reboot"
+        run=RUN, at=recorder.at(), approval="ask-1", call_id="c9", tool="terminal", shown="reboot"
     )
     announced = ActionAnnounced(
-        run=RUN, at=tale.at(), approval="ask-2", call_id="c8", shown="reload", seconds=9
+        run=RUN, at=recorder.at(), approval="ask-2", call_id="c8", shown="reload", seconds=9
     )
-    text = drawn(tale, asked, announced)
+    text = drawn(recorder, asked, announced)
     assert "waits for a person: reboot" in text
     assert "hermes approvals approve ask-1" in text
     assert "hermes approvals stop ask-2" in text
-    settled = ApprovalSettled(run=RUN, at=tale.at(), approval="ask-1", outcome="denied")
-    assert "ask-1" not in drawn(tale, asked, announced, settled)
+    settled = ApprovalSettled(run=RUN, at=recorder.at(), approval="ask-1", outcome="denied")
+    assert "ask-1" not in drawn(recorder, asked, announced, settled)
 
 
 def test_a_person_who_approved_is_named() -> None:
-    tale = resolved()
-    tale.ran("c7", "reboot", undo="", finish=False)
-    yes = ToolApproved(run=RUN, at=tale.at(), call_id="c7", approved=True, by="ann")
-    assert "approved by ann" in drawn(tale, yes)
+    recorder = resolved()
+    recorder.ran("c7", "reboot", undo="", finish=False)
+    yes = ToolApproved(run=RUN, at=recorder.at(), call_id="c7", approved=True, by="ann")
+    assert "approved by ann" in drawn(recorder, yes)
 
 
 def test_notices_are_shown_with_those_who_have_them() -> None:
-    tale = resolved()
+    recorder = resolved()
     queued = NotificationQueued(
-        run=RUN, at=tale.at(), notice="n1", about="declared", title="🚨 P1", incident=RUN
+        run=RUN, at=recorder.at(), notice="n1", about="declared", title="🚨 P1", incident=RUN
     )
-    sent = NotificationSent(run=RUN, at=tale.at(), notice="n1", sink="log")
+    sent = NotificationSent(run=RUN, at=recorder.at(), notice="n1", sink="log")
     failed = NotificationAttempted(
-        run=RUN, at=tale.at(), notice="n1", sink="phone", error="refused"
+        run=RUN, at=recorder.at(), notice="n1", sink="phone", error="refused"
     )
-    other = NotificationSent(run="watch", at=tale.at(), notice="of somebody else", sink="log")
+    other = NotificationSent(run="watch", at=recorder.at(), notice="of somebody else", sink="log")
     assert "🚨 P1 → log not yet: phone" in " ".join(
-        drawn(tale, queued, sent, failed, other).split()
+        drawn(recorder, queued, sent, failed, other).split()
     )
 
 
 @pytest.mark.parametrize("width", [20, 40, 79, 200])
 def test_no_line_is_wider_than_the_terminal(width: int) -> None:
-    tale = resolved()
-    tale.ran("c9", "echo " + "x" * 5_000 + "\n" * 40, undo="y" * 900)
-    for row in drawn(tale, width=width).splitlines():
+    recorder = resolved()
+    recorder.ran("c9", "echo " + "x" * 5_000 + "\n" * 40, undo="y" * 900)
+    for row in drawn(recorder, width=width).splitlines():
         assert display_width(row.rstrip()) <= width
 
 
 def test_it_fits_a_low_terminal() -> None:
-    tale = resolved()
+    recorder = resolved()
     for number in range(30):
-        tale.ran(f"d{number}", f"step {number}", undo=f"back {number}")
-    assert len(drawn(tale).splitlines()) > 24
-    assert len(drawn(tale, rows=24).splitlines()) <= 24
+        recorder.ran(f"d{number}", f"step {number}", undo=f"back {number}")
+    assert len(drawn(recorder).splitlines()) > 24
+    assert len(drawn(recorder, rows=24).splitlines()) <= 24
 
 
 def test_hostile_words_stay_words() -> None:
-    tale = Tale()
-    tale.opened("\x1b]0;owned\x07\x1b[2J[bold red]boo[/] \u202e", service="[link=x]y")
-    tale.ran("c1", "echo \x1b[31m[blink]\nrm", undo="\x9b2J")
-    tale.checked("\x1b[1m[/]check", ok=False, when="before")
-    text = drawn(tale)
+    recorder = IncidentRecorder()
+    recorder.opened("\x1b]0;owned\x07\x1b[2J[bold red]boo[/] \u202e", service="[link=x]y")
+    recorder.ran("c1", "echo \x1b[31m[blink]\nrm", undo="\x9b2J")
+    recorder.checked("\x1b[1m[/]check", ok=False, when="before")
+    text = drawn(recorder)
     assert "\x1b" not in text
     assert "\x9b" not in text
     assert "[bold red]boo[/]" in text
@@ -177,37 +181,37 @@ def test_colour_comes_only_where_it_is_wanted() -> None:
 
 
 def test_a_thousand_looks_do_not_push_a_change_out_of_sight() -> None:
-    tale = resolved()
+    recorder = resolved()
     for number in range(1_000):
-        tale.ran(f"look{number}", f"cat /proc/{number}")
-    scene = fold_live_incident(recorded(*tale.events))
+        recorder.ran(f"look{number}", f"cat /proc/{number}")
+    scene = fold_live_incident(recorded(*recorder.events))
     assert len(scene.commands) == MAX_COMMANDS
-    assert "truncate -s 0" in drawn(tale)
-    assert "cat /proc/999" in drawn(tale)
+    assert "truncate -s 0" in drawn(recorder)
+    assert "cat /proc/999" in drawn(recorder)
 
 
 def test_events_of_others_leave_the_scene_as_it_is() -> None:
-    tale, other = resolved(), resolved("incident-other")
-    scene, same = (fold_live_incident(recorded(*tale.events)) for _ in range(2))
+    recorder, other = resolved(), resolved("incident-other")
+    scene, same = (fold_live_incident(recorded(*recorder.events)) for _ in range(2))
     for each in recorded(*other.events):
         same.apply(each)
     assert same == scene
 
 
 def test_one_that_is_opened_again_begins_anew() -> None:
-    tale = resolved()
-    tale.closed()
-    again = IncidentReopened(run=RUN, incident=RUN, at=tale.at(), by="ann")
-    text = drawn(tale, again)
+    recorder = resolved()
+    recorder.closed()
+    again = IncidentReopened(run=RUN, incident=RUN, at=recorder.at(), by="ann")
+    text = drawn(recorder, again)
     assert "○ assess" in text
     assert "resolved by" not in text
 
 
 def test_lines_tell_the_same_story_without_a_screen() -> None:
     scene, told = LiveIncident(), []
-    tale = resolved()
-    tale.closed()
-    for each in recorded(*tale.events):
+    recorder = resolved()
+    recorder.closed()
+    for each in recorded(*recorder.events):
         scene.apply(each)
         told.append(event_line(scene, each) if scene.incident else "")
     story = "\n".join(filter(None, told))
@@ -250,14 +254,14 @@ def test_without_an_incident_it_says_so(hermes: Hermes) -> None:
 
 
 def test_it_follows_what_another_process_writes_and_ends_with_the_incident(hermes: Hermes) -> None:
-    tale = resolved(began=datetime.now(UTC))
-    fill(hermes, *tale.events[:4])
+    recorder = resolved(began=datetime.now(UTC))
+    fill(hermes, *recorder.events[:4])
     command = [*hermes.command, "incident", "watch", RUN]
     with subprocess.Popen(command, env=hermes.env, stdout=subprocess.PIPE, text=True) as child:
         assert child.stdout is not None
         assert "P1 disk of web-1 is full" in child.stdout.readline()
-        tale.closed()
-        fill(hermes, *tale.events[4:])
+        recorder.closed()
+        fill(hermes, *recorder.events[4:])
         rest = child.stdout.read()
         assert child.wait(120) == 0
     assert "✓ after: web answers" in rest
@@ -265,16 +269,16 @@ def test_it_follows_what_another_process_writes_and_ends_with_the_incident(herme
 
 
 def test_on_a_terminal_it_is_drawn_in_place_and_its_last_picture_stays(hermes: Hermes) -> None:
-    tale = resolved(began=datetime.now(UTC))
-    fill(hermes, *tale.events[:6])
+    recorder = resolved(began=datetime.now(UTC))
+    fill(hermes, *recorder.events[:6])
     ours, theirs = pty.openpty()
     env = {**hermes.env, "TERM": "xterm", "COLUMNS": "90", "LINES": "30", "NO_COLOR": "1"}
     command = [*hermes.command, "incident", "watch"]
     with subprocess.Popen(command, env=env, stdout=theirs, stderr=theirs, stdin=theirs) as child:
         os.close(theirs)
         shown = read_until(ours, "● investigate")
-        tale.closed()
-        fill(hermes, *tale.events[6:])
+        recorder.closed()
+        fill(hermes, *recorder.events[6:])
         shown += read_until(ours, "✅ resolved by playbook")
         child.terminate()  # without an id it waits for the next one
         assert child.wait(120) == 0

@@ -249,8 +249,8 @@ def test_explain_shows_what_cannot_be_seen(hermes: Hermes) -> None:
 def test_explain_says_what_nearly_matched(hermes: Hermes) -> None:
     own(hermes, rule("prod", "deny", "{program: rm, target: {environment: prod}}"))
     shown = hermes("policy", "explain", "--", "rm", "/srv/x").stdout
-    assert "prod would say deny, but for target.environment" in shown
-    assert "safe-clean-up would say allow, but for changes" in shown
+    assert "prod (deny): its condition target.environment does not hold" in shown
+    assert "safe-clean-up (allow): its condition changes does not hold" in shown
     assert "written-then-run" not in shown
     near = json.loads(hermes("policy", "explain", "--json", "--", "rm", "/srv/x").stdout)["nearly"]
     assert {"rule": "prod", "effect": "deny", "missed": ["target.environment"]} in near

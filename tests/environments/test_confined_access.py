@@ -5,13 +5,14 @@ import socket
 import sqlite3
 import sys
 import threading
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterator
+from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
 import pytest
 
 from hermes.core.actions import ConfinementProfile
-from hermes.environments.confinement.verdict_paths import resolve_rules
+from hermes.environments.confinement.verdict_paths import find_connecting_files, resolve_rules
 from hermes.environments.local import LocalEnvironment
 from hermes.environments.sandboxing import support
 
@@ -189,3 +190,98 @@ async def test_no_process_of_a_command_takes_more_than_half_of_the_memory(
     allowed_kb = max(1 << 30, memory // 2) >> 10
     assert await run(here, "ulimit -Hd", limited) == f"{allowed_kb}\n"
     assert "unlimited" in await run(here, "ulimit -Hd", ConfinementProfile())
+
+
+CONNECT = "import socket; socket.create_connection(('127.0.0.1', {port})).send(b'x')"
+
+FORK_AND_START = (
+    "import os, sys; os.fork() or os.execvp(sys.argv[1], sys.argv[1:]); exit(os.wait()[1] > 0)"
+)
+
+
+@pytest.fixture
+def port() -> Iterator[int]:
+    """A server that answers every request."""
+    server = ThreadingHTTPServer(("127.0.0.1", 0), SimpleHTTPRequestHandler)
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    yield server.server_address[1]
+    server.shutdown()
+    server.server_close()
+
+
+async def test_the_network_of_one_program_is_not_for_its_neighbours(
+    here: LocalEnvironment, port: int
+) -> None:
+    profile = ConfinementProfile(network="ports", ports=(port,), connecting=("curl", "timeout"))
+    fetch = f"curl -sSf -o /dev/null http://127.0.0.1:{port}/"
+    code = CONNECT.format(port=port)
+    for plain in (
+        fetch,
+        f"timeout 60 {fetch}",
+        f"( {fetch} )",
+        f"true | {fetch}",
+        f"sh -c '{fetch}'",
+    ):
+        assert await run(here, f"{plain} && echo fetched", profile) == "fetched\n", plain
+    python = sys.executable
+    for neighbour in (
+        f'{python} -c "{code}"',
+        f"awk 'BEGIN {{ exit system(\"{fetch}\") }}'",
+        f'{python} -c "{FORK_AND_START}" {fetch}',
+        f": > /dev/tcp/127.0.0.1/{port}",
+    ):
+        shown = await run(here, f"{fetch} && {{ {neighbour} && echo reached; true; }}", profile)
+        assert "reached" not in shown, shown
+        async with here.confined(profile) as confined:
+            await confined.run(f"{fetch}; {neighbour}", timeout=60)
+            blocked = [str(each) for each in confined.collect()]
+        assert any("the network (IPv4)" in each for each in blocked), (neighbour, blocked)
+
+
+async def test_the_socket_of_a_service_is_for_the_program_that_asks_it(
+    here: LocalEnvironment, tmp_path: Path
+) -> None:
+    path = tmp_path / "service"
+    with socket.socket(socket.AF_UNIX) as server:
+        server.bind(str(path))
+        server.listen()
+        code = f"import socket; socket.socket(socket.AF_UNIX).connect('{path}'); print('reached')"
+        command = f'{sys.executable} -c "{code}"'
+        for connecting, reached in (((), True), (("curl",), False), (("python3",), True)):
+            profile = ConfinementProfile(sockets=(str(path),), connecting=connecting)
+            if connecting == ("python3",) and not is_machine_code("python3"):
+                continue
+            assert ("reached" in await run(here, command, profile)) == reached, connecting
+
+
+def is_machine_code(name: str) -> bool:
+    return bool(find_connecting_files((name,), os.get_exec_path()))
+
+
+async def test_a_program_that_is_a_script_leaves_the_network_to_all(
+    here: LocalEnvironment, tmp_path: Path, port: int
+) -> None:
+    (tmp_path / "tool").write_text("#!/bin/sh\n")
+    (tmp_path / "tool").chmod(0o755)
+    folders = [*os.get_exec_path(), str(tmp_path)]
+    assert find_connecting_files(("curl",), folders)
+    for names in (("curl", "tool"), ("no-such-program",), ()):
+        assert find_connecting_files(names, folders) == ()
+
+
+async def test_a_command_that_fills_the_disk_with_many_files_is_ended(
+    here: LocalEnvironment, tmp_path: Path
+) -> None:
+    size = 4 << 20  # the smallest limit of a file is 16 MiB
+    profile = ConfinementProfile(
+        changes=True, writable=(str(tmp_path / "out"),), max_file_bytes=size
+    )
+    write = f"mkdir {tmp_path}/out; for n in {{1..9}}; do head -c {size} /dev/zero > out/$n; done"
+    async with here.confined(profile) as confined:
+        result = await confined.run(f"{write}; sleep 300", timeout=120, cwd=str(tmp_path))
+        blocked = [each.what for each in confined.collect()]
+        assert not result.timed_out
+        assert blocked == ["more than 16 MiB in all; it was ended"]
+    async with here.confined(profile) as confined:
+        result = await confined.run(f"rm -r {tmp_path}/out; echo removed", timeout=120)
+        assert (result.output, confined.collect()) == ("removed\n", [])

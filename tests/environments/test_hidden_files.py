@@ -1,6 +1,8 @@
 """Files with secrets that the kernel hides, whatever names a command finds at run time."""
 
 import os
+import subprocess
+import sys
 from collections.abc import AsyncIterator
 from pathlib import Path
 
@@ -96,3 +98,41 @@ async def test_no_copy_of_the_mounts_shows_what_is_hidden(here: LocalEnvironment
     )
     profile = ConfinementProfile(hidden=("/etc/shadow",), special=("devices",))
     assert await run(here, f'python3 -c "{code}"', profile) == "True\n"
+
+
+HIDE_AND_COUNT = """
+import os, sys
+from hermes.environments.confinement.hidden_files import StandIns
+stand_ins = StandIns(copies_mounts=sys.argv[1] == "yes")
+stand_ins.prepare()
+before = sum(1 for _ in open("/proc/self/mountinfo"))
+for _ in range(3):
+    if os.fork() == 0:
+        stand_ins.rehearse()
+        stand_ins.hide((sys.argv[2], "/no/such"))
+        mounts = sum(1 for _ in open("/proc/self/mountinfo")) - before
+        found = os.stat(sys.argv[2])
+        print(repr(open(sys.argv[2]).read()), oct(found.st_mode)[-3:], found.st_mtime_ns, mounts)
+        sys.stdout.flush()
+        os._exit(0)
+    os.wait()
+print(repr(open(sys.argv[2]).read()))
+"""
+
+
+@pytest.mark.parametrize("copies", ["yes", "no"])
+def test_old_and_new_kernels_hide_a_file_and_leave_no_other_mount(
+    tmp_path: Path, copies: str
+) -> None:
+    secret = tmp_path / "secret"
+    secret.write_text("hunter2")
+    secret.chmod(0o640)
+    os.utime(secret, ns=(5, 7_000_000_000))
+    found = subprocess.run(
+        [sys.executable, "-c", HIDE_AND_COUNT, copies, str(secret)],
+        capture_output=True,
+        text=True,
+        check=True,
+        timeout=120,
+    )
+    assert found.stdout.splitlines() == [*["'' 640 7000000000 1"] * 3, "'hunter2'"], found.stderr

@@ -60,7 +60,7 @@ def _made(folder: Path, who: str, isolation: str) -> dict[str, list[str]]:
         [sys.executable, str(DRIVER), str(folder), who, isolation],
         env={"PATH": os.environ["PATH"], "HERMES_SECRET": secrets.token_hex(16)},
         capture_output=True,
-        timeout=200,
+        timeout=900,
         check=False,
     )
     assert done.returncode == 0, done.stderr.decode()

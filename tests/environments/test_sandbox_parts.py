@@ -10,7 +10,7 @@ from hermes.environments.sandboxing import cgroups, host_access
 
 ALLOW, KILL = "allowed", "killed"
 ARCHITECTURES = {"x86_64": 0xC000003E, "aarch64": 0xC00000B7}
-STEPS = {0x20: "load", 0x54: "and", 0x15: "equal", 0x35: "above", 0x06: "return"}
+STEPS = {0x20: "load", 0x54: "and", 0x15: "equal", 0x35: "above", 0x05: "jump", 0x06: "return"}
 
 # The numbers are written down here a second time, from the kernel's headers.
 NUMBERS = {
@@ -42,6 +42,8 @@ def judge(code: bytes, architecture: int, number: int, *arguments: int) -> str:
                 at += yes if value == operand else no
             case "above":
                 at += yes if value >= operand else no
+            case "jump":
+                at += operand
             case _:
                 named = {0x7FFF0000: ALLOW, 0x80000000: KILL}
                 return named.get(operand, f"error {operand & 0xFFFF}")
@@ -119,6 +121,23 @@ def test_without_namespaces_the_filter_is_stricter(machine: str) -> None:
 def test_memory_that_nobody_counts_is_refused(machine: str) -> None:
     assert refused(machine, "memfd_create", counted_memory=False)
     assert not refused(machine, "memfd_create", counted_memory=True)
+
+
+def test_a_call_between_two_listed_ones_is_allowed_and_the_first_rule_that_holds_answers() -> None:
+    rules = [
+        seccomp.CallRefusal("open", seccomp.ArgumentCondition(1, 64), error=2),
+        seccomp.CallRefusal("connect"),
+        seccomp.CallRefusal("open", seccomp.any_bit(1, 64), error=38),
+    ]
+    for used in (rules, rules[:1], []):
+        code = seccomp.compile_filter(used, "x86_64")
+        answers = {
+            number: judge(code, ARCHITECTURES["x86_64"], number, 0, 64) for number in range(500)
+        }
+        found = {number: answer for number, answer in answers.items() if answer != ALLOW}
+        assert found == {0: {}, 1: {2: "error 2"}, 3: {2: "error 2", 42: "error 1"}}[len(used)]
+    code = seccomp.compile_filter(rules, "x86_64")
+    assert judge(code, ARCHITECTURES["x86_64"], 2, 0, 65) == "error 38"
 
 
 def test_another_processors_numbers_end_the_program() -> None:

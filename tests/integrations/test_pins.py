@@ -212,7 +212,7 @@ def test_of_two_reviews_at_once_the_second_is_told(tmp_path: Path) -> None:
     for thread in threads:
         thread.join()
     winner = next(each for each in outcomes if each in ("x", "y"))
-    assert sum("somebody else has just reviewed" in each for each in outcomes) == 1
+    assert sum("another person has just reviewed" in each for each in outcomes) == 1
     assert store.load("cluster").find(winner)
 
 

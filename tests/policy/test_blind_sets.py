@@ -22,6 +22,21 @@ def held(command: str) -> bool:
     return GATE.decide(call("terminal", command=command)).verdict != "allow"
 
 
+def test_of_the_changes_only_those_that_the_kernel_bounds_pass_unasked() -> None:
+    text = (BLIND.parent / "dangerous.txt").read_text("utf-8")
+    others, bounded = (corpus_lines(part) for part in text.split("## bounded"))
+    assert [one for one in others if not held(one)] == []
+    decisions = {one: GATE.decide(call("terminal", command=one)) for one in bounded}
+    limits = {one: each.profile and each.profile.describe for one, each in decisions.items()}
+    assert {each.verdict for each in decisions.values()} == {"allow"}
+    assert all(str(each).startswith("writing only to ") for each in limits.values()), limits
+
+
+def corpus_lines(text: str) -> list[str]:
+    lines = text.splitlines()[1:]
+    return [one.replace("⏎", "\n") for one in lines if one.strip() and not one.startswith("#")]
+
+
 @pytest.mark.parametrize("name", ["first", "second"])
 @pytest.mark.parametrize("kind", ["irreversible", "dangerous", "gtfobins"])
 def test_what_does_harm_is_held(name: str, kind: str) -> None:

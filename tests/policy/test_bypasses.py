@@ -75,26 +75,26 @@ def careful() -> DocumentPolicy:
     return gate(set="careful")
 
 
-@pytest.mark.parametrize("road", ROADS.values(), ids=ROADS)
 @pytest.mark.parametrize("command", listed(BYPASSES))
-def test_no_road_and_no_origin_leads_around_the_gate(
-    careful: DocumentPolicy, command: str, road: Road
-) -> None:
-    verdicts = {origin: careful.decide(road(command, origin)).verdict for origin in ORIGINS}
-    assert set(verdicts.values()) <= {"ask", "deny"}, verdicts
+def test_no_road_and_no_origin_leads_around_the_gate(careful: DocumentPolicy, command: str) -> None:
+    allowed = [
+        (name, origin)
+        for name, road in ROADS.items()
+        for origin in ORIGINS
+        if careful.decide(road(command, origin)).verdict not in ("ask", "deny")
+    ]
+    assert allowed == []
 
 
-@pytest.mark.parametrize("road", [road for name, road in ROADS.items() if name not in NEVER_QUIET])
 @pytest.mark.parametrize("command", listed(LOOK_ALIKES))
-def test_what_only_looks_dangerous_stays_quiet(
-    careful: DocumentPolicy, command: str, road: Road
-) -> None:
-    quiet = {
-        origin for origin in ORIGINS if careful.decide(road(command, origin)).verdict != "allow"
-    }
-    if road is ROADS["declared_tool"] and quiet:
-        pytest.skip("a tool that says of itself that it changes things is taken at its word")
-    assert not quiet
+def test_what_only_looks_dangerous_stays_quiet(careful: DocumentPolicy, command: str) -> None:
+    asked = [
+        (name, origin)
+        for name, road in ROADS.items()
+        for origin in ORIGINS
+        if name not in NEVER_QUIET and careful.decide(road(command, origin)).verdict != "allow"
+    ]
+    assert asked == []
 
 
 NESTED = "$(" * 3000 + "rm" + ")" * 3000

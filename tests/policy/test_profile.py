@@ -5,7 +5,7 @@ from msgspec.structs import replace
 from policy_setup import HOME, WORK, book, policy_text
 
 from hermes.core.actions import Action, ConfinementProfile, KernelSupport
-from hermes.policy.actions.confinement_profile import check_enforcement
+from hermes.policy.actions.enforceability import check_enforcement
 from hermes.policy.actions.reader import ActionContext, ActionReader
 from hermes.policy.command_analysis import analyse_command
 from hermes.policy.decide import DocumentPolicy

@@ -5,7 +5,7 @@ import sys
 from pathlib import Path
 
 import anyio
-from incident_story import RUN, resolved
+from recorded_incident import RUN, resolved
 
 from hermes.core.bus import Bus
 from hermes.core.events.incidents import ReportWritten
@@ -15,7 +15,7 @@ from hermes.sre.reports.report_file import write_report_file
 
 async def main(folder: Path, limit: int) -> None:
     journal = InMemoryJournal()
-    await resolved().into(journal)
+    await resolved().save(journal)
     resource.setrlimit(resource.RLIMIT_FSIZE, (limit, limit))
     path = await write_report_file(journal, Bus(journal), RUN, folder)
     said = [each for each in journal.events if isinstance(each, ReportWritten)]

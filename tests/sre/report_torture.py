@@ -4,7 +4,7 @@ import sys
 from pathlib import Path
 
 import anyio
-from incident_story import RUN
+from recorded_incident import RUN
 
 from hermes.core.bus import Bus
 from hermes.memory.journal.sqlite_journal import SqliteJournal

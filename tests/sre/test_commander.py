@@ -5,7 +5,7 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
-from incident_house import MEND, Host, commanded, events
+from incident_host import FIX, Host, events, run_commander
 from msgspec import structs
 
 from hermes.core.events import Event
@@ -38,8 +38,8 @@ def host(tmp_path: Path) -> Host:
 
 
 async def test_a_playbook_fixes_it_and_checks_it_has_no_hand_in_say_so(host: Host) -> None:
-    host.playbook("web", MEND)
-    ending = await commanded(host)
+    host.playbook("web", FIX)
+    ending = await run_commander(host)
     assert (ending.outcome, ending.answered_by) == ("resolved", "playbook")
     assert host.ledger == ["web-1"]
     assert host.reported == host.learned == ["incident-1"]
@@ -51,7 +51,7 @@ async def test_a_playbook_fixes_it_and_checks_it_has_no_hand_in_say_so(host: Hos
 
 async def test_a_fix_that_does_not_hold_is_taken_back_and_teaches_nothing(host: Host) -> None:
     host.playbook("web", ("touch one", "rm one"), ("touch two", "rm two"))
-    ending = await commanded(host)
+    ending = await run_commander(host)
     assert ending.outcome == "escalated"
     assert host.ledger == ["web-1", "web-2", "undo-web-2", "undo-web-1"]
     assert not list(host.folder.glob("one"))
@@ -62,40 +62,40 @@ async def test_a_fix_that_makes_it_worse_is_taken_back(host: Host) -> None:
     host.watched = ("web", "shop")
     (host.folder / "well-shop").touch()
     host.playbook("web", ("touch well-web; rm well-shop", "rm well-web; touch well-shop"))
-    ending = await commanded(host)
+    ending = await run_commander(host)
     assert ending.outcome == "escalated"
     assert (host.well("web"), host.well("shop")) == (False, True)
 
 
 async def test_the_next_way_is_tried_once_the_first_is_taken_back(host: Host) -> None:
     host.playbook("web", ("touch one", "rm one"))
-    host.playbook("web-is-down-otherwise", MEND)
-    ending = await commanded(host)
+    host.playbook("web-is-down-otherwise", FIX)
+    ending = await run_commander(host)
     assert ending.outcome == "resolved"
     assert host.ledger == ["web-1", "undo-web-1", "web-is-down-otherwise-1"]
 
 
 async def test_two_faults_at_once_keep_the_half_that_helped(host: Host) -> None:
     host.watched = ("web", "shop")
-    host.playbook("web", MEND)
+    host.playbook("web", FIX)
     host.playbook("shop", ("touch well-shop", "rm well-shop"), fixes="shop")
-    ending = await commanded(host)
+    ending = await run_commander(host)
     assert ending.outcome == "resolved", ending
     assert sorted(host.ledger) == ["shop-1", "web-1"]
 
 
 async def test_people_may_take_longer_to_answer_than_a_step_may_run(host: Host) -> None:
-    host.playbook("web", MEND, timeout=0.2)
+    host.playbook("web", FIX, timeout=0.2)
     host.answers_after = 1.0
     # Its own time-out and the grace of the tool are shorter than the answer takes.
-    ending = await commanded(host)
+    ending = await run_commander(host)
     assert (ending.outcome, host.ledger) == ("resolved", ["web-1"])
 
 
 async def test_an_approver_who_never_answers_is_a_no(host: Host) -> None:
-    host.playbook("web", MEND)
+    host.playbook("web", FIX)
     host.answers = False
-    ending = await commanded(host)
+    ending = await run_commander(host)
     assert ending.outcome == "escalated"
     assert "may not go on" in ending.reason
     assert host.ledger == []
@@ -104,14 +104,14 @@ async def test_an_approver_who_never_answers_is_a_no(host: Host) -> None:
 async def test_three_attempts_are_enough(host: Host) -> None:
     for number in range(5):
         host.playbook(f"web-{number}", ("touch nothing", "rm nothing"))
-    ending = await commanded(host)
+    ending = await run_commander(host)
     assert ending.outcome == "escalated"
     assert len([line for line in host.ledger if not line.startswith("undo")]) == 3
 
 
 async def test_a_change_without_a_way_back_is_told_to_people(host: Host) -> None:
     host.playbook("web", ("touch one", "exit 3"))
-    ending = await commanded(host)
+    ending = await run_commander(host)
     assert ending.outcome == "escalated"
     assert "could not be undone" in ending.reason
     undone = events(host, ChangesUndone)[0]
@@ -119,9 +119,9 @@ async def test_a_change_without_a_way_back_is_told_to_people(host: Host) -> None
 
 
 async def test_a_check_that_gives_no_answer_has_failed(host: Host) -> None:
-    host.playbook("web", MEND)
+    host.playbook("web", FIX)
     host.slow = True
-    ending = await commanded(host)
+    ending = await run_commander(host)
     assert ending.outcome == "escalated"
     assert "no answer within" in ending.reason
     assert not host.well(), "what could not be proved was taken back"
@@ -151,8 +151,8 @@ async def test_what_heals_by_itself_in_the_middle_is_told_as_such(host: Host) ->
         async def remediate(self, *given: object) -> FixResult:
             raise AssertionError("there is nothing to mend")
 
-    host.minds = Slow()
-    ending = await commanded(host)
+    host.responder = Slow()
+    ending = await run_commander(host)
     assert ending.outcome == "recovered"
     assert not host.learned
 
@@ -162,7 +162,7 @@ class Mind:
 
     def __init__(self, synthesis: InvestigationResult, *commands: str) -> None:
         self.synthesis, self.commands = synthesis, commands
-        self.ground: IncidentContext | None = None
+        self.context: IncidentContext | None = None
 
     async def investigate(
         self, details: IncidentDetails, baseline: Sequence[CheckResult]
@@ -177,8 +177,8 @@ class Mind:
         failed_attempts: Sequence[FailedAttempt],
         executor: Executor,
     ) -> FixResult:
-        assert self.ground is not None
-        road = self.ground.execute_for_run(f"{details.run}/fix-{attempt}", executor)
+        assert self.context is not None
+        road = self.context.execute_for_run(f"{details.run}/fix-{attempt}", executor)
         for number, command in enumerate(self.commands):
             await road(ToolCall(f"m{attempt}-{number}", "terminal", {"command": command}))
         return FixResult()
@@ -188,11 +188,11 @@ GUESS = InvestigationResult(verdict="fix", hypotheses=(Hypothesis(component="web
 
 
 async def with_mind(host: Host, mind: Mind) -> IncidentResult:
-    host.minds = mind
-    case = await host.opened()
-    async with host.ground() as ground:
-        mind.ground = ground
-        return await Commander(ground, case).run()
+    host.responder = mind
+    case = await host.open_incident()
+    async with host.context() as context:
+        mind.context = context
+        return await Commander(context, case).run()
 
 
 async def test_a_model_that_claims_success_is_not_believed(host: Host) -> None:
@@ -243,7 +243,7 @@ async def test_a_model_that_sees_no_incident_must_convince_the_checks(host: Host
 async def test_an_incident_has_an_end_even_if_the_work_has_none(host: Host) -> None:
     host.settings = structs.replace(host.settings, time_limit=0.5)
     host.playbook("web", ("sleep 30", "true"))
-    ending = await commanded(host)
+    ending = await run_commander(host)
     assert ending.outcome == "escalated"
     assert "not fixed within" in ending.reason or "could not be undone" in ending.reason
 
@@ -275,18 +275,18 @@ async def die_and_go_on(
     host: Host, journal: Mortal, lives: int, *, late: bool
 ) -> IncidentResult | None:
     """Killed at one point, then left alone; None when it was done before that point."""
-    case = await host.opened()
+    case = await host.open_incident()
     journal.lives, journal.late = lives, late
     try:
-        async with host.ground() as ground:
-            await Commander(ground, case).run()
+        async with host.context() as context:
+            await Commander(context, case).run()
         return None
     except BaseException as error:
         if not _is_kill(error):
             raise
     journal.lives = None
-    async with host.ground() as ground:
-        return await Commander(ground, case).run()
+    async with host.context() as context:
+        return await Commander(context, case).run()
 
 
 def _is_kill(error: BaseException) -> bool:
@@ -305,7 +305,7 @@ async def test_killed_at_any_point_it_goes_on_and_repeats_no_change(
         folder.mkdir()
         journal = Mortal()
         host = Host(folder, journal)
-        host.playbook("web", ("touch one", "rm one"), MEND if helps else ("true", "true"))
+        host.playbook("web", ("touch one", "rm one"), FIX if helps else ("true", "true"))
         host.playbook("web-down-second", ("touch two", "rm -f two"))
         ending = await die_and_go_on(host, journal, lives, late=late)
         if ending is None:
@@ -323,16 +323,16 @@ async def test_killed_at_any_point_it_goes_on_and_repeats_no_change(
 async def test_after_a_kill_the_journal_tells_of_the_gap(host: Host) -> None:
     journal = Mortal()
     host.journal = journal
-    host.playbook("web", MEND)
+    host.playbook("web", FIX)
     assert await die_and_go_on(host, journal, 12, late=False) is not None
     resumed = [e for e in journal.events if isinstance(e, PhaseEntered) and e.resumed]
     assert len(resumed) == 1
 
 
 async def test_a_report_that_cannot_be_made_is_told_and_undoes_no_fix(host: Host) -> None:
-    host.playbook("web", MEND)
+    host.playbook("web", FIX)
     host.trouble = "the disk is full"
-    ending = await commanded(host)
+    ending = await run_commander(host)
     assert (ending.outcome, host.well()) == ("resolved", True)
     told = [event.detail for event in events(host, PhaseEntered) if event.phase == "document"]
     assert told[-1] == "failed: the disk is full"
@@ -353,20 +353,20 @@ async def test_a_fault_of_ours_takes_changes_back_and_is_reported(host: Host) ->
 
 
 async def test_what_was_closed_stays_closed(host: Host) -> None:
-    host.playbook("web", MEND)
-    first = await commanded(host)
+    host.playbook("web", FIX)
+    first = await run_commander(host)
     written = await host.journal.last()
-    async with host.ground() as ground:
+    async with host.context() as context:
         past = await read_incident(host.journal, "incident-1")
         assert past is not None
-        again = await Commander(ground, past.details).run()
+        again = await Commander(context, past.details).run()
     assert again.outcome == first.outcome
     assert await host.journal.last() == written
 
 
 async def test_after_a_crash_what_was_found_before_it_is_not_asked_again(host: Host) -> None:
-    host.playbook("web", MEND)
-    case = await host.opened()
+    host.playbook("web", FIX)
+    case = await host.open_incident()
     id = case.incident
     await host.journal.append(
         PhaseEntered(run=id, incident=id, phase="assess"),
@@ -375,8 +375,8 @@ async def test_after_a_crash_what_was_found_before_it_is_not_asked_again(host: H
         PhaseEntered(run=id, incident=id, phase="reflex", attempt=1),
         PlaybookEnded(run=id, skill="web", outcome="declined", step="look"),
     )
-    async with host.ground() as ground:
-        ending = await Commander(ground, case).run()
+    async with host.context() as context:
+        ending = await Commander(context, case).run()
     assert (ending.outcome, host.ledger) == ("resolved", ["web-1"])
     asked = [each.call.id for each in events(host, ToolRequested)]
     assert asked[0].startswith("play-look"), "the host is not assessed again before it acts"
@@ -386,13 +386,13 @@ async def test_after_a_crash_what_was_found_before_it_is_not_asked_again(host: H
 
 
 async def test_long_after_a_crash_everything_is_asked_again(host: Host) -> None:
-    case = await host.opened()
+    case = await host.open_incident()
     id, then = case.incident, datetime.now(UTC) - LONG
     await host.journal.append(
         PhaseEntered(run=id, incident=id, at=then, phase="assess"),
         IncidentAssessed(run=id, incident=id, at=then, verdict="unknown"),
         PhaseEntered(run=id, incident=id, at=then, phase="reflex", attempt=1),
     )
-    async with host.ground() as ground:
-        await Commander(ground, case).run()
+    async with host.context() as context:
+        await Commander(context, case).run()
     assert [each for each in events(host, ToolRequested) if each.call.id.startswith("assess-")]

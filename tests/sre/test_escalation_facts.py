@@ -12,7 +12,7 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
-from incident_house import Host, events
+from incident_host import Host, events
 from msgspec import structs
 
 from hermes.core.actions import Action, Decision
@@ -444,16 +444,16 @@ async def test_a_password_that_a_service_logs_is_not_told(tmp_path: Path) -> Non
     log.write_text("ERROR cannot log in with password=Tr0ub4dor-and-3 at db:5432\n")
     host = Host(tmp_path)
     text = f"asked by the probe log-shop (log {log})"
-    case = structs.replace(await host.opened(), service="", text=text)
-    async with host.ground() as ground:
+    case = structs.replace(await host.open_incident(), service="", text=text)
+    async with host.context() as context:
         executor = Executor(
             {"terminal": make_terminal()},
             AllowsReads(),
             host.person,
-            ground.bus,
+            context.bus,
             redact=Redactor().clean,
         )
-        work = IncidentWork(replace(ground, executor=executor), case)
+        work = IncidentWork(replace(context, executor=executor), case)
         await publish_escalation(work, Incident(details=case), Assessment(verdict="unknown"), "x")
     (told,) = events(host, IncidentDiagnosed)
     (error,) = [each.text for each in told.escalation if each.about == "error"]
@@ -464,19 +464,19 @@ async def test_a_password_that_a_service_logs_is_not_told(tmp_path: Path) -> Non
 @pytest.mark.anyio
 async def test_every_fact_refers_to_a_result_in_the_journal(tmp_path: Path) -> None:
     host = Host(tmp_path)
-    case = await host.opened()
-    async with host.ground() as ground:
+    case = await host.open_incident()
+    async with host.context() as context:
         opened = Incident(details=case)
-        executor = Executor({"terminal": make_terminal()}, AllowsReads(), host.person, ground.bus)
+        executor = Executor({"terminal": make_terminal()}, AllowsReads(), host.person, context.bus)
         await publish_escalation(
-            IncidentWork(replace(ground, executor=executor), case),
+            IncidentWork(replace(context, executor=executor), case),
             opened,
             Assessment(verdict="unknown"),
             "nobody knows it",
         )
         numbers = {
             each.seq: each.event.result.content
-            async for each in ground.bus.journal.read(run=case.run, kinds=("tool.finished",))
+            async for each in context.bus.journal.read(run=case.run, kinds=("tool.finished",))
             if isinstance(each.event, ToolFinished)
         }
     (told,) = events(host, IncidentDiagnosed)

@@ -6,8 +6,8 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
-from incident_story import BEGAN, RUN, Tale
 from msgspec.structs import replace
+from recorded_incident import BEGAN, RUN, IncidentRecorder
 
 from hermes.core.events.incidents import (
     EscalationLine,
@@ -42,56 +42,58 @@ FACTS = (
 )
 
 
-def fold(tale: Tale) -> Incident:
-    records = [JournalRecord(number, each) for number, each in enumerate(tale.events, start=1)]
-    return fold_incidents(records)[tale.run]
+def fold(recorder: IncidentRecorder) -> Incident:
+    records = [JournalRecord(number, each) for number, each in enumerate(recorder.events, start=1)]
+    return fold_incidents(records)[recorder.run]
 
 
 def test_one_reason_for_many_gaps_is_given_once_and_facts_stay() -> None:
-    tale = Tale()
-    tale.opened("shop: nothing answers at 127.0.0.1:8000", service="shop")
+    recorder = IncidentRecorder()
+    recorder.opened("shop: nothing answers at 127.0.0.1:8000", service="shop")
     gaps = tuple(f"{each} was not investigated completely: {NO_KEY}" for each in LAYERS)
     reason = f"the findings were not combined: {NO_KEY}"
-    tale.diagnosed(
+    recorder.diagnosed(
         mechanism="", confidence=0.0, verdict="escalate", gaps=(reason, *gaps), escalation=FACTS
     )
-    tale.closed("escalated", "nobody", reason=reason)
-    text = "\n".join(escalation_lines(fold(tale)))
+    recorder.closed("escalated", "nobody", reason=reason)
+    text = "\n".join(escalation_lines(fold(recorder)))
     assert text.count("no key") == 1
     assert all(each.text in text for each in FACTS)
 
 
 def test_many_gaps_leave_room_for_what_is_known() -> None:
-    tale = Tale()
-    tale.opened("shop: nothing answers at 127.0.0.1:8000", service="shop")
+    recorder = IncidentRecorder()
+    recorder.opened("shop: nothing answers at 127.0.0.1:8000", service="shop")
     gaps = tuple(
         f"{number} could not be asked: reason {number} " + "x" * 150 for number in range(9)
     )
-    tale.diagnosed(mechanism="", confidence=0.0, verdict="escalate", gaps=gaps, escalation=FACTS)
-    tale.closed("escalated", "nobody", reason="no playbook matched")
-    lines = escalation_lines(fold(tale))
+    recorder.diagnosed(
+        mechanism="", confidence=0.0, verdict="escalate", gaps=gaps, escalation=FACTS
+    )
+    recorder.closed("escalated", "nobody", reason="no playbook matched")
+    lines = escalation_lines(fold(recorder))
     assert len(lines) <= 23
     assert all(each.text in "\n".join(lines) for each in FACTS)
 
 
 @pytest.mark.parametrize(("confidence", "state"), [(0.1, "unknown"), (0.4, "supposed")])
 def test_symptoms_that_were_only_listed_are_no_cause(confidence: float, state: str) -> None:
-    tale = Tale()
-    tale.opened("box: 99.7 percent of the processors are busy", service="")
+    recorder = IncidentRecorder()
+    recorder.opened("box: 99.7 percent of the processors are busy", service="")
     seen = "nginx says: connect() failed (111: Connection refused)"
-    tale.diagnosed(
+    recorder.diagnosed(
         1, component="", mechanism=seen, value="", confidence=confidence, verdict="escalate"
     )
-    tale.closed("escalated", "nobody", reason="no playbook matched")
-    incident = fold(tale)
+    recorder.closed("escalated", "nobody", reason="no playbook matched")
+    incident = fold(recorder)
     assert cause_status(incident) == state
     assert (seen in cause_line(incident)[1]) == (state == "supposed")
 
 
 def test_every_view_counts_the_same_earlier_incidents() -> None:
     """Another fingerprint of the same service and the same kind of probe counts in triage."""
-    tale = Tale()
-    tale.opened(
+    recorder = IncidentRecorder()
+    recorder.opened(
         "nginx: status 404", service="nginx", fingerprint="b", facts=(("kind", "http"),),
         seen_before=1,
     )  # fmt: skip
@@ -102,9 +104,9 @@ def test_every_view_counts_the_same_earlier_incidents() -> None:
         )
         for name, service in (("one", "nginx"), ("two", "shop"))
     )  # fmt: skip
-    found = find_recurrence(fold(tale), [earlier, other])
+    found = find_recurrence(fold(recorder), [earlier, other])
     assert (found.times, found.before) == (2, ("one",))
-    assert fold(tale).details.seen_before == found.times - 1
+    assert fold(recorder).details.seen_before == found.times - 1
     assert RUN not in found.before
 
 
@@ -204,15 +206,15 @@ def test_sessions_of_a_database_are_counted() -> None:
 
 
 def test_a_reopened_incident_does_not_claim_to_have_failed_throughout() -> None:
-    tale = Tale()
-    tale.opened("nginx: status 502", service="nginx")
-    tale.diagnosed(mechanism="", confidence=0.0, verdict="escalate", escalation=FACTS)
-    tale.closed("escalated", "nobody", reason="no playbook matched")
-    again = tale.at() + timedelta(minutes=4)
-    tale.add(IncidentReopened(run=RUN, at=again, incident=RUN, by="triage", title="status 403"))
-    tale.diagnosed(mechanism="", confidence=0.0, verdict="escalate", escalation=FACTS)
-    tale.closed("escalated", "nobody", reason="no playbook matched")
-    incident = fold(tale)
+    recorder = IncidentRecorder()
+    recorder.opened("nginx: status 502", service="nginx")
+    recorder.diagnosed(mechanism="", confidence=0.0, verdict="escalate", escalation=FACTS)
+    recorder.closed("escalated", "nobody", reason="no playbook matched")
+    again = recorder.at() + timedelta(minutes=4)
+    recorder.add(IncidentReopened(run=RUN, at=again, incident=RUN, by="triage", title="status 403"))
+    recorder.diagnosed(mechanism="", confidence=0.0, verdict="escalate", escalation=FACTS)
+    recorder.closed("escalated", "nobody", reason="no playbook matched")
+    incident = fold(recorder)
     text = "\n".join(escalation_lines(incident))
     assert "failing for" not in text
     assert f"reopened at {again:%H:%M:%S} UTC, it may have been fine before" in text
@@ -221,12 +223,12 @@ def test_a_reopened_incident_does_not_claim_to_have_failed_throughout() -> None:
 
 
 def test_experiments_do_not_crowd_out_why_it_was_escalated() -> None:
-    tale = Tale()
-    tale.opened("shop: status 500", service="shop")
-    tale.diagnosed(mechanism="", confidence=0.0, verdict="escalate", escalation=FACTS)
+    recorder = IncidentRecorder()
+    recorder.opened("shop: status 500", service="shop")
+    recorder.diagnosed(mechanism="", confidence=0.0, verdict="escalate", escalation=FACTS)
     why = "no playbook matched, and there is no model to ask"
     tried = "the experiments on copies ended without a proof: port-80 fails also without it"
-    tale.closed("escalated", "nobody", reason=f"{why}; {tried}")
-    lines = escalation_lines(fold(tale))
+    recorder.closed("escalated", "nobody", reason=f"{why}; {tried}")
+    lines = escalation_lines(fold(recorder))
     assert f"why escalated: {why}" in lines
     assert f"experiments: {tried}" in lines

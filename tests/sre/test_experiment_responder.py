@@ -7,7 +7,7 @@ from pathlib import Path
 
 import anyio
 import pytest
-from incident_house import MEND, Host, commanded, events
+from incident_host import FIX, Host, events, run_commander
 
 from hermes.core.errors import EnvironmentFailed
 from hermes.core.events.experiments import ExperimentRan, ExperimentsEnded, FixTested
@@ -87,7 +87,7 @@ def host(tmp_path: Path) -> Host:
 
 async def test_a_proved_cause_is_reverted_and_verified(host: Host) -> None:
     host.finder = finder = ScriptedFinder(PROVED)
-    ending = await commanded(host)
+    ending = await run_commander(host)
     assert (ending.outcome, ending.answered_by) == ("resolved", "experiment")
     assert host.ledger == ["revert"]
     assert [each.check for each in finder.cases[0].failing] == ["web"]
@@ -101,7 +101,7 @@ async def test_a_proved_cause_is_reverted_and_verified(host: Host) -> None:
 
 async def test_an_earlier_version_can_read_who_closed_it(host: Host) -> None:
     host.finder = ScriptedFinder(PROVED)
-    await commanded(host)
+    await run_commander(host)
     assert events(host, IncidentClosed)[0].answered_by == "playbook"
     incident = await read_incident(host.journal, "incident-1")
     assert incident is not None
@@ -109,9 +109,9 @@ async def test_an_earlier_version_can_read_who_closed_it(host: Host) -> None:
 
 
 async def test_playbooks_come_first(host: Host) -> None:
-    host.playbook("web", MEND)
+    host.playbook("web", FIX)
     host.finder = finder = ScriptedFinder(PROVED)
-    assert (await commanded(host)).answered_by == "playbook"
+    assert (await run_commander(host)).answered_by == "playbook"
     assert not finder.cases
 
 
@@ -120,7 +120,7 @@ async def test_a_revert_that_does_not_help_is_undone_and_not_tried_again(host: H
     host.finder = finder = ScriptedFinder(
         CauseResult(status="proved", component="x", mechanism="y", steps=(step,))
     )
-    ending = await commanded(host)
+    ending = await run_commander(host)
     assert ending.outcome == "escalated"
     assert host.ledger == ["revert", "undone"]
     assert len(finder.cases) == 1
@@ -129,7 +129,7 @@ async def test_a_revert_that_does_not_help_is_undone_and_not_tried_again(host: H
 async def test_a_refused_revert_is_handed_to_people_with_the_proved_cause(host: Host) -> None:
     host.answers = False
     host.finder = ScriptedFinder(PROVED)
-    ending = await commanded(host)
+    ending = await run_commander(host)
     assert ending.outcome == "escalated"
     assert not host.ledger
     assert "proved by experiments" in ending.reason
@@ -144,11 +144,11 @@ async def test_a_recent_change_of_a_person_is_reverted_only_after_approval(host:
         CauseResult(status="proved", component="x", mechanism="y", steps=(recent,))
     )
     host.answers_after = 0.01
-    assert (await commanded(host)).outcome == "resolved"
+    assert (await run_commander(host)).outcome == "resolved"
 
     refusing = Host(host.folder / "other", answers=False, finder=host.finder)
     refusing.folder.mkdir()
-    assert (await commanded(refusing)).outcome == "escalated"
+    assert (await run_commander(refusing)).outcome == "escalated"
     assert not refusing.well()
 
 
@@ -166,7 +166,7 @@ class TraceFinder(ScriptedFinder):
 
 def add_playbook_with_trace(host: Host) -> None:
     """Its signature is found only after the trace is there."""
-    host.playbook("web", MEND)
+    host.playbook("web", FIX)
     file = host.folder / "skills/web/playbook.yaml"
     file.write_text(file.read_text().replace("test ! -f well-web", "test -f trace"))
 
@@ -176,7 +176,7 @@ async def test_playbooks_look_again_before_people_are_asked(host: Host) -> None:
     recent = CauseFixStep(command=REVERT.command, undo=REVERT.undo, recent_by="ann")
     result = CauseResult(status="proved", component="x", mechanism="y", steps=(recent,))
     host.finder = TraceFinder(result, host.folder / "trace")
-    ending = await commanded(host)
+    ending = await run_commander(host)
     assert (ending.outcome, ending.answered_by) == ("resolved", "playbook")
     assert host.ledger == ["web-1"]
 
@@ -184,7 +184,7 @@ async def test_playbooks_look_again_before_people_are_asked(host: Host) -> None:
 async def test_a_revert_that_asks_nobody_comes_before_the_second_look(host: Host) -> None:
     add_playbook_with_trace(host)
     host.finder = TraceFinder(PROVED, host.folder / "trace")
-    assert (await commanded(host)).answered_by == "experiment"
+    assert (await run_commander(host)).answered_by == "experiment"
     assert host.ledger == ["revert"]
 
 
@@ -203,7 +203,7 @@ async def test_what_experiments_did_not_find_reaches_people_and_excludes_nothing
     host: Host, result: CauseResult, words: str
 ) -> None:
     host.finder = ScriptedFinder(result)
-    ending = await commanded(host)
+    ending = await run_commander(host)
     assert ending.outcome == "escalated"
     assert words in ending.reason
     records = await read_incident_records(host.journal, "incident-1")
@@ -218,7 +218,7 @@ async def test_what_experiments_did_not_find_reaches_people_and_excludes_nothing
 
 async def test_experiments_are_told_in_plain_words(host: Host) -> None:
     host.finder = ScriptedFinder(PROVED)
-    await commanded(host)
+    await run_commander(host)
     records = await read_incident_records(host.journal, "incident-1")
     texts = [each.text for each in build_timeline(records)]
     said = (
@@ -234,7 +234,7 @@ class ProbedHost(Host):
 
     stack: AsyncExitStack
 
-    async def eyes(self, case: IncidentDetails) -> IndependentChecks:
+    async def checks_for(self, case: IncidentDetails) -> IndependentChecks:
         environment = await self.stack.enter_async_context(
             LocalEnvironment(self.folder, {"PATH": "/usr/bin:/bin"})
         )
@@ -253,7 +253,7 @@ async def test_what_differs_between_copies_counts_only_if_it_fails_on_the_host(
         host.stack = stack
         host.finder = finder = ScriptedFinder(PROVED)
         finder.observed = [contrast]
-        ending = await commanded(host)
+        ending = await run_commander(host)
     failing = [each.check for case in finder.cases for each in case.failing]
     assert failing == (["answer"] if observed else [])
     assert ending.outcome == ("resolved" if observed else "escalated")
@@ -262,7 +262,7 @@ async def test_what_differs_between_copies_counts_only_if_it_fails_on_the_host(
 async def test_without_a_known_good_state_there_are_no_experiments(host: Host) -> None:
     host.finder = finder = ScriptedFinder(PROVED)
     finder.available = False
-    assert (await commanded(host)).outcome == "escalated"
+    assert (await run_commander(host)).outcome == "escalated"
     assert not finder.cases
     assert not events(host, ExperimentsEnded)
     lines = events(host, IncidentDiagnosed)[-1].escalation
@@ -271,17 +271,17 @@ async def test_without_a_known_good_state_there_are_no_experiments(host: Host) -
 
 async def test_an_environment_that_fails_does_not_end_the_work(host: Host) -> None:
     host.finder = ScriptedFinder(PROVED, EnvironmentFailed("the copy has ended"))
-    ending = await commanded(host)
+    ending = await run_commander(host)
     assert ending.outcome == "escalated"
     assert "the copy has ended" in ending.reason
     assert events(host, ExperimentsEnded)[0].status == "impossible"
 
 
 async def test_after_a_crash_a_revert_is_not_made_again(host: Host) -> None:
-    case = await host.opened()
+    case = await host.open_incident()
     host.finder = finder = ScriptedFinder(PROVED)
-    async with host.ground() as ground:
-        await ground.bus.publish(
+    async with host.context() as context:
+        await context.bus.publish(
             PhaseEntered(run=case.run, incident=case.incident, phase="remediate", attempt=1),
             ChangeBegan(
                 run=case.run,
@@ -293,7 +293,7 @@ async def test_after_a_crash_a_revert_is_not_made_again(host: Host) -> None:
                 by="experiment",
             ),
         )
-        ending = await Commander(ground, case).run()
+        ending = await Commander(context, case).run()
     assert ending.outcome == "escalated"
     assert not finder.cases
 
@@ -303,7 +303,7 @@ async def test_after_a_crash_a_revert_stays_if_what_it_was_tested_for_passes(
     host: Host, tested: tuple[str, ...], ledger: list[str]
 ) -> None:
     """A full disk, which the same incident is about, is no reason to undo it."""
-    case, host.watched = await host.opened(), ("web", "disk")
+    case, host.watched = await host.open_incident(), ("web", "disk")
     run, incident = case.run, case.incident
     await host.journal.append(
         IncidentChecked(run=run, incident=incident, check="web", ok=False, when="before"),
@@ -318,20 +318,20 @@ async def test_after_a_crash_a_revert_stays_if_what_it_was_tested_for_passes(
         ),
     )  # fmt: skip
     (host.folder / "well-web").touch()
-    async with host.ground() as ground:
-        ending = await Commander(ground, case).run()
+    async with host.context() as context:
+        ending = await Commander(context, case).run()
     assert (ending.outcome, host.ledger) == ("escalated", ledger)
 
 
 async def test_two_incidents_with_one_cause_revert_it_once(host: Host) -> None:
     host.finder = ScriptedFinder(PROVED)
-    first, second = await host.opened(), await host.opened("incident-2")
+    first, second = await host.open_incident(), await host.open_incident("incident-2")
     endings: list[IncidentResult] = []
-    async with host.ground() as ground, anyio.create_task_group() as group:
+    async with host.context() as context, anyio.create_task_group() as group:
         for case in (first, second):
 
             async def work(case: IncidentDetails = case) -> None:
-                endings.append(await Commander(ground, case).run())
+                endings.append(await Commander(context, case).run())
 
             group.start_soon(work)
     assert host.ledger == ["revert"]
@@ -360,10 +360,10 @@ async def test_the_experiments_of_incidents_take_turns_until_the_cause_is_revert
 ) -> None:
     """One outage opens several incidents: their copies would slow each other down."""
     host.finder = finder = ScriptedFinder(PROVED)
-    first, second = await host.opened(), await host.opened("incident-2")
+    first, second = await host.open_incident(), await host.open_incident("incident-2")
     claims = CauseClaims()
-    async with host.ground() as ground, anyio.create_task_group() as group:
-        shared = replace(ground, claims=claims)
+    async with host.context() as context, anyio.create_task_group() as group:
+        shared = replace(context, claims=claims)
         for case in (first, second):
             group.start_soon(Commander(shared, case).run)
     assert len(finder.cases) == 1, "the second one found nothing that fails"
@@ -410,12 +410,12 @@ async def test_a_cause_that_another_incident_has_reverted_is_not_reverted_again(
 ) -> None:
     """Its undo would break what works since."""
     host.finder = finder = ScriptedFinder(PROVED)
-    case = await host.opened()
+    case = await host.open_incident()
     claims = ObservedClaims()
-    async with host.ground() as ground, anyio.create_task_group() as group:
+    async with host.context() as context, anyio.create_task_group() as group:
         with claims.release_after("incident-2"):
             await claims.claim("incident-2", PROVED.causes)
-            group.start_soon(Commander(replace(ground, claims=claims), case).run)
+            group.start_soon(Commander(replace(context, claims=claims), case).run)
             await claims.asked.wait()
             finder.result = CauseResult(status="ruled-out", why="nothing has changed")
     assert len(finder.cases) == 2
@@ -439,13 +439,13 @@ async def test_playbooks_look_again_after_the_turn_of_another_incident(host: Hos
     """What began to fail meanwhile may need no experiment."""
     late = host.folder / "well-late"
     late.touch()
-    host.playbook("web", MEND, fixes="late")
+    host.playbook("web", FIX, fixes="late")
     host.finder = finder = ScriptedFinder(PROVED)
-    case, claims = await host.opened(), ObservedTurns()
-    async with host.ground() as ground, anyio.create_task_group() as group:
+    case, claims = await host.open_incident(), ObservedTurns()
+    async with host.context() as context, anyio.create_task_group() as group:
         with claims.release_after("incident-2"):
             await claims.take_turn("incident-2")
-            group.start_soon(Commander(replace(ground, claims=claims), case).run)
+            group.start_soon(Commander(replace(context, claims=claims), case).run)
             await claims.asked.wait()
             late.unlink()
     assert not finder.cases

@@ -4,7 +4,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from pathlib import Path
 
 import pytest
-from incident_house import MEND, Host, commanded, events
+from incident_host import FIX, Host, events, run_commander
 from msgspec.structs import replace
 
 from hermes.core.errors import EnvironmentFailed
@@ -61,9 +61,9 @@ def host(tmp_path: Path) -> Host:
 
 
 async def test_a_fix_that_recovers_the_copy_runs_and_its_test_is_shown(host: Host) -> None:
-    host.playbook("web", MEND)
+    host.playbook("web", FIX)
     host.tester = ScriptedTester(web="recovered")
-    assert (await commanded(host)).outcome == "resolved"
+    assert (await run_commander(host)).outcome == "resolved"
     found = [type(each) for each in events(host, BaseEvent)]
     assert found.index(FixTested) < found.index(ChangeBegan)
     incident = await read_incident(host.journal, "incident-1")
@@ -77,17 +77,17 @@ async def test_a_fix_that_recovers_the_copy_runs_and_its_test_is_shown(host: Hos
 
 async def test_a_fix_that_fails_on_the_copy_never_touches_the_host(host: Host) -> None:
     host.playbook("web", ("touch damage", "rm damage"))
-    host.playbook("web-is-down-otherwise", MEND)
+    host.playbook("web-is-down-otherwise", FIX)
     host.tester = ScriptedTester(web="failed", web_is_down_otherwise="recovered")
-    assert (await commanded(host)).outcome == "resolved"
+    assert (await run_commander(host)).outcome == "resolved"
     assert host.ledger == ["web-is-down-otherwise-1"]
     assert not (host.folder / "damage").exists()
 
 
 async def test_a_refuted_fix_is_named_when_people_are_called(host: Host) -> None:
-    host.playbook("web", MEND)
+    host.playbook("web", FIX)
     host.tester = ScriptedTester(web="failed")
-    ending = await commanded(host)
+    ending = await run_commander(host)
     assert ending.outcome == "escalated"
     assert "web failed on a copy: web: no answer" in ending.reason
     assert not events(host, ChangeBegan)
@@ -95,42 +95,42 @@ async def test_a_refuted_fix_is_named_when_people_are_called(host: Host) -> None
 
 @pytest.mark.parametrize("outcome", ["not-reproduced", "unclear", "helped"])
 async def test_without_a_clear_result_the_fix_runs_as_before(host: Host, outcome: str) -> None:
-    host.playbook("web", MEND)
+    host.playbook("web", FIX)
     host.tester = ScriptedTester(web=outcome)
-    assert (await commanded(host)).outcome == "resolved"
+    assert (await run_commander(host)).outcome == "resolved"
     assert [each.outcome for each in events(host, FixTested)] == [outcome]
 
 
 async def test_what_a_copy_does_not_show_is_not_tried_twice(host: Host) -> None:
     host.playbook("web", ("touch one", "rm one"))
-    host.playbook("web-is-down-otherwise", MEND)
+    host.playbook("web-is-down-otherwise", FIX)
     host.tester = tester = ScriptedTester(
         web="not-reproduced", web_is_down_otherwise="not-reproduced"
     )
-    assert (await commanded(host)).outcome == "resolved"
+    assert (await run_commander(host)).outcome == "resolved"
     assert len(tester.asked) == 1
 
 
 async def test_a_copy_that_fails_does_not_stop_the_work(host: Host) -> None:
-    host.playbook("web", MEND)
+    host.playbook("web", FIX)
     host.tester = ScriptedTester(EnvironmentFailed("no room for a copy"))
-    assert (await commanded(host)).outcome == "resolved"
+    assert (await run_commander(host)).outcome == "resolved"
     assert [each.detail for each in events(host, FixTested)] == ["no room for a copy"]
 
 
 async def test_nothing_is_tested_where_it_is_switched_off(host: Host) -> None:
-    host.playbook("web", MEND)
+    host.playbook("web", FIX)
     host.tester = tester = ScriptedTester(web="failed")
     host.settings = replace(host.settings, test_fixes="off")
-    assert (await commanded(host)).outcome == "resolved"
+    assert (await run_commander(host)).outcome == "resolved"
     assert not tester.asked
 
 
 async def test_what_acts_on_running_processes_is_not_tested_on_a_copy(host: Host) -> None:
     """A copy has other processes: the fix would fail there, whatever it does on the host."""
-    host.playbook("web", MEND)
+    host.playbook("web", FIX)
     file = host.folder / "skills" / "web" / "playbook.yaml"
     file.write_text(f"{file.read_text()}testable: false\n")
     host.tester = tester = ScriptedTester(web="failed")
-    assert (await commanded(host)).outcome == "resolved"
+    assert (await run_commander(host)).outcome == "resolved"
     assert not tester.asked

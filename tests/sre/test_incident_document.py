@@ -13,7 +13,7 @@ from typing import IO, Any
 
 import anyio
 import pytest
-from incident_story import RUN, resolved
+from recorded_incident import RUN, resolved
 
 from hermes.core.bus import Bus
 from hermes.core.errors import HermesError
@@ -45,7 +45,7 @@ def whole(file: Path) -> bool:
 
 async def test_the_file_and_the_event_say_the_same(tmp_path: Path) -> None:
     journal = InMemoryJournal()
-    await resolved().into(journal)
+    await resolved().save(journal)
     path = await write_report_file(journal, Bus(journal), RUN, tmp_path / "incidents")
     assert path is not None
     assert path.name == "20260306-235802-disk-of-web-1-is-full-4f2a1c.md"
@@ -67,9 +67,9 @@ async def test_it_is_told_beside_the_loop(tmp_path: Path) -> None:
             threads.add(threading.current_thread().name)
             return super().__getitem__(part)
 
-    tale, journal = resolved(), InMemoryJournal()
-    tale.ran("c9", Overheard("systemctl restart web"), undo="true", attempt=2)
-    await tale.into(journal)
+    recorder, journal = resolved(), InMemoryJournal()
+    recorder.ran("c9", Overheard("systemctl restart web"), undo="true", attempt=2)
+    await recorder.save(journal)
     path = await write_report_file(journal, Bus(journal), RUN, tmp_path)
     assert path is not None and "systemctl restart web" in path.read_text()
     assert threads and threading.main_thread().name not in threads
@@ -77,7 +77,7 @@ async def test_it_is_told_beside_the_loop(tmp_path: Path) -> None:
 
 async def test_it_is_written_once_however_often_it_is_asked_for(tmp_path: Path) -> None:
     journal = InMemoryJournal()
-    await resolved().into(journal)
+    await resolved().save(journal)
     bus = Bus(journal)
     async with anyio.create_task_group() as group:
         for _ in range(20):
@@ -87,7 +87,7 @@ async def test_it_is_written_once_however_often_it_is_asked_for(tmp_path: Path) 
 
 async def test_a_file_that_somebody_deleted_comes_back_as_it_was(tmp_path: Path) -> None:
     journal = InMemoryJournal()
-    await resolved().into(journal)
+    await resolved().save(journal)
     path = await write_report_file(journal, Bus(journal), RUN, tmp_path)
     assert path is not None
     before = path.read_text()
@@ -98,9 +98,9 @@ async def test_a_file_that_somebody_deleted_comes_back_as_it_was(tmp_path: Path)
 
 async def test_an_incident_that_was_opened_again_gets_a_new_report(tmp_path: Path) -> None:
     journal = InMemoryJournal()
-    tale = resolved()
-    tale.closed()
-    await tale.into(journal)
+    recorder = resolved()
+    recorder.closed()
+    await recorder.save(journal)
     first = await write_report_file(journal, Bus(journal), RUN, tmp_path)
     await journal.append(IncidentReopened(run=RUN, incident=RUN, by="ann", reason="it is back"))
     second = await write_report_file(journal, Bus(journal), RUN, tmp_path)
@@ -110,7 +110,7 @@ async def test_an_incident_that_was_opened_again_gets_a_new_report(tmp_path: Pat
 
 async def test_a_folder_that_cannot_be_made_is_told_and_the_report_is_kept(tmp_path: Path) -> None:
     journal = InMemoryJournal()
-    await resolved().into(journal)
+    await resolved().save(journal)
     blocked = tmp_path / "incidents"
     blocked.write_text("in the way")
     assert await write_report_file(journal, Bus(journal), RUN, blocked) is None
@@ -143,7 +143,7 @@ async def test_a_run_that_is_no_incident_is_said_to_be_none(tmp_path: Path) -> N
 @pytest.mark.command
 async def test_several_processes_at_once_write_it_once(tmp_path: Path) -> None:
     async with SqliteJournal.open(tmp_path / "journal.db") as journal:
-        await resolved().into(journal)
+        await resolved().save(journal)
     await anyio.to_thread.run_sync(_side_by_side, tmp_path, 4)
     async with SqliteJournal.open(tmp_path / "journal.db") as journal:
         (event,) = await said(journal)
@@ -158,7 +158,7 @@ async def test_killed_at_any_moment_it_is_written_whole_and_told_once(tmp_path: 
             home = tmp_path / str(number)
             home.mkdir()
             async with SqliteJournal.open(home / "journal.db") as journal:
-                await resolved().into(journal)
+                await resolved().save(journal)
             await anyio.to_thread.run_sync(_killed, python, home, chance.uniform(0.0, 0.03))
             async with SqliteJournal.open(home / "journal.db") as journal:
                 path = await write_report_file(journal, Bus(journal), RUN, home / "incidents")

@@ -1,7 +1,7 @@
 """Of a large journal only what is about the incident is read, and all of that."""
 
 import pytest
-from incident_story import RUN, Tale, resolved
+from recorded_incident import RUN, IncidentRecorder, resolved
 
 from hermes.core.events.incidents import AlertRaised, ChangeBegan, IncidentOpened
 from hermes.core.events.runs import MessageAdded, RunStarted
@@ -24,9 +24,9 @@ async def test_subagents_and_the_alerts_of_the_watch_belong_to_an_incident() -> 
     alert = AlertRaised(run="watch", fingerprint="f", title="t")
     (number,) = await journal.append(alert)
     await journal.append(AlertRaised(run="watch", fingerprint="other", title="t"))
-    tale = Tale()
-    tale.opened(alerts=(number,))
-    await tale.into(journal)
+    recorder = IncidentRecorder()
+    recorder.opened(alerts=(number,))
+    await recorder.save(journal)
     inner, outer = f"{RUN}/network/more", "incident-2"
     await journal.append(
         RunStarted(run=inner, origin="subagent", parent=f"{RUN}/network"),
@@ -42,7 +42,7 @@ async def test_subagents_and_the_alerts_of_the_watch_belong_to_an_incident() -> 
 
 async def test_a_drill_is_not_counted_as_having_come_back() -> None:
     journal = InMemoryJournal()
-    await resolved().into(journal)
+    await resolved().save(journal)
     drilled = IncidentOpened(
         run="run-1", incident="incident-drill", title="t", severity="P1", fingerprint="disk:web-1"
     )

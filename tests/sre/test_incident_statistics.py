@@ -4,7 +4,7 @@ from datetime import timedelta
 from xml.etree import ElementTree
 
 import pytest
-from incident_story import BEGAN, Tale
+from recorded_incident import BEGAN, IncidentRecorder
 
 from hermes.core.events.incidents import ChangeBegan, IncidentAcknowledged
 from hermes.core.incident import Incident, fold_incidents
@@ -27,46 +27,48 @@ FIXERS = {"playbook": "disk-full", "model": "{}/remediator"}
 def incident(number: int, by: str, seconds: float, *, title: str = "t", **more: object) -> Incident:
     """One that was opened a day after the other, and repaired so many seconds later."""
     name = f"incident-{number:03}"
-    tale = Tale(name, BEGAN + timedelta(days=number))
-    tale.opened(title, **more)
+    recorder = IncidentRecorder(name, BEGAN + timedelta(days=number))
+    recorder.opened(title, **more)
     if by in FIXERS:
-        tale.add(
+        recorder.add(
             ChangeBegan(
-                run=name, incident=name, at=tale.now, call_id="c1", command="fix", attempt=1,
+                run=name, incident=name, at=recorder.now, call_id="c1", command="fix", attempt=1,
                 by=FIXERS[by].format(name),
             )
         )  # fmt: skip
-    tale.now += timedelta(seconds=seconds - 1)
-    tale.verified()
-    tale.closed("resolved", by)
-    return fold_incidents(JournalRecord(n, event) for n, event in enumerate(tale.events, start=1))[
-        name
-    ]
+    recorder.now += timedelta(seconds=seconds - 1)
+    recorder.verified()
+    recorder.closed("resolved", by)
+    return fold_incidents(
+        JournalRecord(n, event) for n, event in enumerate(recorder.events, start=1)
+    )[name]
 
 
 def test_times_are_measured_from_the_trouble_to_checks_that_hold() -> None:
-    tale = Tale()
-    tale.opened()
-    tale.now += timedelta(seconds=9)
-    tale.add(IncidentAcknowledged(run=tale.run, incident=tale.run, at=tale.at(), by="ann"))
-    tale.phase("assess")
-    tale.now += timedelta(seconds=48)
-    tale.verified()
-    tale.now += timedelta(hours=1)
-    tale.closed()
-    found = fold_incidents(JournalRecord(n, event) for n, event in enumerate(tale.events, start=1))[
-        tale.run
-    ]
+    recorder = IncidentRecorder()
+    recorder.opened()
+    recorder.now += timedelta(seconds=9)
+    recorder.add(
+        IncidentAcknowledged(run=recorder.run, incident=recorder.run, at=recorder.at(), by="ann")
+    )
+    recorder.phase("assess")
+    recorder.now += timedelta(seconds=48)
+    recorder.verified()
+    recorder.now += timedelta(hours=1)
+    recorder.closed()
+    found = fold_incidents(
+        JournalRecord(n, event) for n, event in enumerate(recorder.events, start=1)
+    )[recorder.run]
     times = incident_times(found)
     assert (times.detect, times.acknowledge, times.repair) == (42.0, 10.0, 60.0)
 
 
 def test_an_open_incident_has_no_time_to_repair() -> None:
-    tale = Tale()
-    tale.opened(since=None)
+    recorder = IncidentRecorder()
+    recorder.opened(since=None)
     found = fold_incidents(
-        [JournalRecord(n, event) for n, event in enumerate(tale.events, start=1)]
-    )[tale.run]
+        [JournalRecord(n, event) for n, event in enumerate(recorder.events, start=1)]
+    )[recorder.run]
     assert incident_times(found).repair is None and incident_times(found).detect is None
     assert compute_statistics([found]).repair.count == 0
 
@@ -89,10 +91,12 @@ def test_playbooks_models_and_people_are_counted_apart() -> None:
 
 
 def test_what_was_no_incident_takes_no_repair() -> None:
-    tale = Tale()
-    tale.opened()
-    tale.closed("no-incident")
-    found = fold_incidents(JournalRecord(n, event) for n, event in enumerate(tale.events, start=1))
+    recorder = IncidentRecorder()
+    recorder.opened()
+    recorder.closed("no-incident")
+    found = fold_incidents(
+        JournalRecord(n, event) for n, event in enumerate(recorder.events, start=1)
+    )
     assert compute_statistics(list(found.values())).repair.count == 0
 
 
@@ -123,11 +127,11 @@ def test_ordinals(number: int, said: str) -> None:
 
 
 def test_checks_that_do_not_hold_end_no_clock() -> None:
-    tale = Tale()
-    tale.opened()
-    tale.verified(ok=False)
-    tale.closed("escalated", "nobody")
-    found = fold_incidents(JournalRecord(n, event) for n, event in enumerate(tale.events, start=1))[
-        tale.run
-    ]
+    recorder = IncidentRecorder()
+    recorder.opened()
+    recorder.verified(ok=False)
+    recorder.closed("escalated", "nobody")
+    found = fold_incidents(
+        JournalRecord(n, event) for n, event in enumerate(recorder.events, start=1)
+    )[recorder.run]
     assert incident_times(found).repair is None

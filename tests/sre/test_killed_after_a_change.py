@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
-from incident_house import MEND, Host, events
+from incident_host import FIX, Host, events
 
 from hermes.core.events import Event
 from hermes.core.events.incidents import ChangesUndone
@@ -35,18 +35,18 @@ class DyingJournal(InMemoryJournal):
 
 
 async def killed_and_resumed(host: Host) -> str:
-    case = await host.opened()
+    case = await host.open_incident()
     with pytest.raises((KilledError, BaseExceptionGroup)):
-        async with host.ground() as ground:
-            await Commander(ground, case).run()
+        async with host.context() as context:
+            await Commander(context, case).run()
     assert any(isinstance(each, ToolFinished) for each in host.journal.events)
-    async with host.ground() as ground:
-        return (await Commander(ground, case).run()).outcome
+    async with host.context() as context:
+        return (await Commander(context, case).run()).outcome
 
 
 async def test_what_healed_stays(tmp_path: Path) -> None:
     host = Host(tmp_path, DyingJournal())
-    host.playbook("web", ("touch one", "rm one"), MEND)
+    host.playbook("web", ("touch one", "rm one"), FIX)
     assert await killed_and_resumed(host) == "resolved"
     assert host.well()
     assert host.ledger == ["web-1", "web-2"]

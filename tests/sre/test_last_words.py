@@ -4,7 +4,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from incident_house import Host, events
+from incident_host import Host, events
 
 from hermes.core.actions import Action, Decision
 from hermes.core.errors import EnvironmentFailed
@@ -52,10 +52,10 @@ async def test_a_host_that_cannot_be_asked_keeps_nobody_from_being_called(tmp_pa
             return Decision(verdict="allow", rule="test")
 
     host = Host(tmp_path)
-    case = await host.opened()
-    async with host.ground() as ground:
-        executor = Executor({"terminal": make_terminal()}, Silent(), host.person, ground.bus)
-        work = IncidentWork(replace(ground, executor=executor), case)
+    case = await host.open_incident()
+    async with host.context() as context:
+        executor = Executor({"terminal": make_terminal()}, Silent(), host.person, context.bus)
+        work = IncidentWork(replace(context, executor=executor), case)
         await publish_escalation(
             work, Incident(details=case), Assessment(verdict="unknown"), "nobody knows it"
         )
@@ -66,11 +66,11 @@ async def test_a_host_that_cannot_be_asked_keeps_nobody_from_being_called(tmp_pa
 async def test_why_nothing_could_be_seen_is_a_gap_and_not_a_cause(tmp_path: Path) -> None:
     why = "the services could not be listed: no systemctl on this host"
     host = Host(tmp_path)
-    case = await host.opened()
+    case = await host.open_incident()
     first = Assessment(verdict="unknown", reasons=(why,))
-    async with host.ground() as ground:
+    async with host.context() as context:
         await publish_escalation(
-            IncidentWork(ground, case), Incident(details=case), first, "no playbook matched"
+            IncidentWork(context, case), Incident(details=case), first, "no playbook matched"
         )
     (told,) = events(host, IncidentDiagnosed)
     assert why in told.gaps

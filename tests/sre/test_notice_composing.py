@@ -3,7 +3,7 @@
 from datetime import datetime, timedelta
 
 import pytest
-from incident_story import BEGAN, RUN, Tale, resolved
+from recorded_incident import BEGAN, RUN, IncidentRecorder, resolved
 
 from hermes.core.channels import parse_press
 from hermes.core.events import Event
@@ -91,15 +91,17 @@ def test_an_update_shows_no_script_of_ours(call: str, now: str) -> None:
 
 
 def test_a_whole_incident_is_declared_and_resolved_with_what_people_need_to_know() -> None:
-    teller, tale = Teller(), resolved()
-    tale.add(ReportWritten(run=RUN, incident=RUN, at=tale.at(), text="…", path="incidents/r.md"))
-    tale.closed()
-    teller.hear(*tale.events)
+    teller, recorder = Teller(), resolved()
+    recorder.add(
+        ReportWritten(run=RUN, incident=RUN, at=recorder.at(), text="…", path="incidents/r.md")
+    )
+    recorder.closed()
+    teller.hear(*recorder.events)
 
     first, last = teller.told[0], teller.told[-1]
     assert first.title == "🚨 P1 INCIDENT DECLARED: disk of web-1 is full"
     assert "impact: 1 of 2 services answers with errors" in first.text
-    assert first.at - tale.events[1].at < timedelta(seconds=60)
+    assert first.at - recorder.events[1].at < timedelta(seconds=60)
     assert last.title == "✅ INCIDENT RESOLVED: disk of web-1 is full"
     for part in ("root cause: /var/log/web/debug.log", "MTTR: ", "duration: ", "incidents/r.md"):
         assert part in last.text
@@ -108,42 +110,42 @@ def test_a_whole_incident_is_declared_and_resolved_with_what_people_need_to_know
 
 
 def test_what_was_composed_is_not_composed_again_after_a_crash_or_by_a_second_watch() -> None:
-    first, tale = Teller(), resolved()
-    first.hear(*tale.events)
-    first.look(tale.now + timedelta(seconds=90))
+    first, recorder = Teller(), resolved()
+    first.hear(*recorder.events)
+    first.look(recorder.now + timedelta(seconds=90))
     second = Teller()
-    for at, event in enumerate((*tale.events, *first.told), start=1):
+    for at, event in enumerate((*recorder.events, *first.told), start=1):
         second.ledger.apply(JournalRecord(at, event))
-    assert second.look(tale.now + timedelta(seconds=91)) == []
+    assert second.look(recorder.now + timedelta(seconds=91)) == []
 
     alone = Teller()
-    alone.hear(*tale.events)
+    alone.hear(*recorder.events)
     assert [each.notice for each in alone.told] == [each.notice for each in first.told[:1]]
 
 
 def test_an_incident_that_was_opened_just_before_the_kill_is_declared_by_the_next_watch() -> None:
-    teller, tale = Teller(), Tale()
-    tale.opened()
-    for at, event in enumerate(tale.events, start=1):
+    teller, recorder = Teller(), IncidentRecorder()
+    recorder.opened()
+    for at, event in enumerate(recorder.events, start=1):
         teller.ledger.apply(JournalRecord(at, event))
-    assert teller.look(tale.now + timedelta(hours=5))[0].about == "declared"
+    assert teller.look(recorder.now + timedelta(hours=5))[0].about == "declared"
 
 
 def test_history_from_before_there_were_notices_is_left_alone() -> None:
-    teller, tale = Teller(), resolved()
-    tale.closed()
-    for at, event in enumerate(tale.events, start=1):
+    teller, recorder = Teller(), resolved()
+    recorder.closed()
+    for at, event in enumerate(recorder.events, start=1):
         teller.ledger.apply(JournalRecord(at, event))
-    assert teller.look(tale.now + timedelta(days=2)) == []
+    assert teller.look(recorder.now + timedelta(days=2)) == []
 
 
 def test_each_minute_says_how_far_it_is_and_a_missed_minute_is_not_made_up_for() -> None:
-    teller, tale = Teller(), Tale()
-    tale.opened()
-    tale.phase("remediate", attempt=2)
-    tale.ran("c1", "systemctl restart web", undo="", attempt=2)
-    teller.hear(*tale.events)
-    start = tale.events[1].at
+    teller, recorder = Teller(), IncidentRecorder()
+    recorder.opened()
+    recorder.phase("remediate", attempt=2)
+    recorder.ran("c1", "systemctl restart web", undo="", attempt=2)
+    teller.hear(*recorder.events)
+    start = recorder.events[1].at
     for seconds in range(200):
         teller.look(start + timedelta(seconds=seconds))
     teller.look(start + timedelta(minutes=9, seconds=5))
@@ -156,9 +158,9 @@ def test_each_minute_says_how_far_it_is_and_a_missed_minute_is_not_made_up_for()
 
 
 def test_an_incident_can_be_acknowledged_and_muted_by_a_press() -> None:
-    teller, tale = Teller(), Tale()
-    tale.opened()
-    teller.hear(*tale.events)
+    teller, recorder = Teller(), IncidentRecorder()
+    recorder.opened()
+    teller.hear(*recorder.events)
     (declared,) = teller.told
     pressed = [parse_press(button.data) for row in declared.buttons for button in row]
     assert pressed == [(verb, declared.incident) for verb in ("ack", "status", "mute", "report")]
@@ -181,35 +183,35 @@ def test_p3s_wake_nobody() -> None:
 
 
 def test_an_approval_is_asked_for_with_the_command_that_answers_it() -> None:
-    teller, tale = Teller(), Tale()
-    tale.opened()
+    teller, recorder = Teller(), IncidentRecorder()
+    recorder.opened()
     asked = ApprovalRequested(
-        run=f"{RUN}/fixer", at=tale.at(), approval="ask-1", call_id="c", tool="terminal",
+        run=f"{RUN}/fixer", at=recorder.at(), approval="ask-1", call_id="c", tool="terminal",
         shown="systemctl restart web", undo="systemctl start web", reason="it stops a service",
     )  # fmt: skip
     announced = ActionAnnounced(
-        run=RUN, at=tale.at(), call_id="d", shown="reload nginx", seconds=30, approval="ask-2"
+        run=RUN, at=recorder.at(), call_id="d", shown="reload nginx", seconds=30, approval="ask-2"
     )
     elsewhere = ApprovalRequested(
-        run="chat-1", at=tale.at(), approval="ask-3", call_id="c", tool="t", shown="x"
+        run="chat-1", at=recorder.at(), approval="ask-3", call_id="c", tool="t", shown="x"
     )
     diagnosed = IncidentDiagnosed(
-        run=RUN, at=tale.at(), incident=RUN, component="web", mechanism="/etc/web.conf, line 3"
+        run=RUN, at=recorder.at(), incident=RUN, component="web", mechanism="/etc/web.conf, line 3"
     )
-    teller.hear(*tale.events, diagnosed, asked, announced, elsewhere)
+    teller.hear(*recorder.events, diagnosed, asked, announced, elsewhere)
     assert [notice.about for notice in teller.told[1:]] == ["approval-needed"] * 2
     assert "web · /etc/web.conf, line 3" in teller.told[1].text
     assert "hermes approvals approve ask-1" in teller.told[1].text
     assert "hermes approvals stop ask-2" in teller.told[2].text
-    settled = ApprovalSettled(run=RUN, at=tale.at(), approval="ask-1", outcome="approved")
+    settled = ApprovalSettled(run=RUN, at=recorder.at(), approval="ask-1", outcome="approved")
     teller.hear(settled)
     assert len(teller.told) == 3
 
 
 def test_an_escalation_hands_over_everything_that_was_found() -> None:
-    teller, tale = Teller(), resolved()
-    tale.closed("escalated", "model", reason="3 attempts did not hold")
-    teller.hear(*tale.events)
+    teller, recorder = Teller(), resolved()
+    recorder.closed("escalated", "model", reason="3 attempts did not hold")
+    teller.hear(*recorder.events)
     last = teller.told[-1]
     assert last.about == "escalated"
     for part in (
@@ -223,7 +225,7 @@ def test_an_escalation_hands_over_everything_that_was_found() -> None:
 
 
 def test_the_facts_of_an_escalation_fit_on_one_screen_and_its_commands_are_whole() -> None:
-    teller, tale = Teller(), resolved()
+    teller, recorder = Teller(), resolved()
     facts = [
         EscalationLine(about=about, text=f"{about} {number} " + "long words " * 30)
         for about in ("process", "configuration", "error", "port", "disk", "change", "unchecked")
@@ -231,9 +233,9 @@ def test_the_facts_of_an_escalation_fit_on_one_screen_and_its_commands_are_whole
     ]
     commands = [EscalationLine(about="command", text=f"tail -n {n} /var/log/x") for n in range(3)]
     twice = EscalationLine(about="process", text="no process runs")
-    tale.diagnosed(verdict="escalate", escalation=(twice, twice, *facts, *commands))
-    tale.closed("escalated", "nobody", reason="no playbook matched")
-    teller.hear(*tale.events)
+    recorder.diagnosed(verdict="escalate", escalation=(twice, twice, *facts, *commands))
+    recorder.closed("escalated", "nobody", reason="no playbook matched")
+    teller.hear(*recorder.events)
     lines = teller.told[-1].text.splitlines()
     assert len(lines) <= 23 and max(map(len, lines)) <= 100
     assert lines.count("process: no process runs") == 1
@@ -242,11 +244,13 @@ def test_the_facts_of_an_escalation_fit_on_one_screen_and_its_commands_are_whole
 
 
 def test_one_that_is_opened_again_is_told_again_and_so_is_its_second_end() -> None:
-    teller, tale = Teller(), resolved()
-    tale.closed()
-    tale.add(IncidentReopened(run=RUN, incident=RUN, at=tale.at(), by="ann", reason="it is back"))
-    tale.closed("recovered", "nobody")
-    teller.hear(*tale.events)
+    teller, recorder = Teller(), resolved()
+    recorder.closed()
+    recorder.add(
+        IncidentReopened(run=RUN, incident=RUN, at=recorder.at(), by="ann", reason="it is back")
+    )
+    recorder.closed("recovered", "nobody")
+    teller.hear(*recorder.events)
     assert [title.split(":")[0] for title in teller.titles] == [
         "🚨 P1 INCIDENT DECLARED",
         "✅ INCIDENT RESOLVED",
@@ -366,9 +370,9 @@ def test_missed_due_times_of_jobs_are_told_once_and_together() -> None:
 
 @pytest.mark.parametrize("text", ["a\x1b[2Jb", "x\nTitle: y\r\nPriority: 5", "‮evil"])
 def test_hostile_titles_stay_one_line_of_words(text: str) -> None:
-    teller, tale = Teller(), Tale()
-    tale.opened(text * 50)
-    teller.hear(*tale.events)
+    teller, recorder = Teller(), IncidentRecorder()
+    recorder.opened(text * 50)
+    teller.hear(*recorder.events)
     title = teller.titles[0]
     assert title.isprintable()
     assert len(title) < 200
@@ -418,14 +422,14 @@ def test_forty_services_that_join_at_once_are_all_named() -> None:
 
 
 def test_the_recovery_of_an_escalated_incident_is_reported_with_the_length_of_the_outage() -> None:
-    teller, tale = Teller(), Tale()
-    tale.opened()
-    tale.closed("escalated", "nobody", reason="no playbook matched")
-    teller.hear(*tale.events)
+    teller, recorder = Teller(), IncidentRecorder()
+    recorder.opened()
+    recorder.closed("escalated", "nobody", reason="no playbook matched")
+    teller.hear(*recorder.events)
     assert teller.told[-1].about == "escalated" and "failing for: 43 s" in teller.told[-1].text
-    tale.now += timedelta(hours=3)
+    recorder.now += timedelta(hours=3)
     recovered = IncidentRecovered(
-        run=RUN, incident=RUN, at=tale.now + timedelta(seconds=30), recovered_at=tale.now,
+        run=RUN, incident=RUN, at=recorder.now + timedelta(seconds=30), recovered_at=recorder.now,
         how="resolved by probe disk; no failure for 30 s",
     )  # fmt: skip
     teller.hear(recovered)
@@ -439,24 +443,24 @@ def test_the_recovery_of_an_escalated_incident_is_reported_with_the_length_of_th
 
 
 def test_recoveries_that_an_older_journal_never_wrote_are_not_told_years_later() -> None:
-    teller, tale = Teller(), Tale()
-    tale.opened()
-    tale.closed("escalated", "nobody")
-    for at, event in enumerate(tale.events, start=1):
+    teller, recorder = Teller(), IncidentRecorder()
+    recorder.opened()
+    recorder.closed("escalated", "nobody")
+    for at, event in enumerate(recorder.events, start=1):
         teller.ledger.apply(JournalRecord(at, event))
-    later = tale.now + timedelta(days=30)
-    teller.seq = len(tale.events)
-    teller.hear(IncidentRecovered(run=RUN, incident=RUN, at=later, recovered_at=tale.now))
+    later = recorder.now + timedelta(days=30)
+    teller.seq = len(recorder.events)
+    teller.hear(IncidentRecovered(run=RUN, incident=RUN, at=later, recovered_at=recorder.now))
     assert teller.told == []
 
 
 def test_a_question_is_asked_once_and_says_how_to_answer() -> None:
-    teller, tale = Teller(), Tale()
+    teller, recorder = Teller(), IncidentRecorder()
     facts = (("question", "is this intended?"), ("text", "/data is not mounted any more"))
-    tale.opened("h: /data is not mounted any more", severity="P3", facts=facts)
-    teller.hear(*tale.events)
+    recorder.opened("h: /data is not mounted any more", severity="P3", facts=facts)
+    teller.hear(*recorder.events)
     for minutes in range(1, 10):
-        teller.look(tale.now + timedelta(minutes=minutes))
+        teller.look(recorder.now + timedelta(minutes=minutes))
     (asked,) = teller.told
     assert asked.title == "❓ P3 is this intended?: h: /data is not mounted any more"
     assert asked.sinks == ("terminal",)

@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Literal
 
 import pytest
-from incident_house import MEND, Host, commanded
+from incident_host import FIX, Host, run_commander
 
 from hermes.core.actions import Action, Approval, Decision
 from hermes.core.events.approvals import ApprovalRequested
@@ -37,18 +37,18 @@ def counted(host: Host, name: str, expect: str) -> None:
 
 async def test_playbooks_share_a_look_until_one_of_them_changes_something(host: Host) -> None:
     host.playbook("web", ("touch one", "rm one"))
-    host.playbook("web-is-down-otherwise", MEND)
+    host.playbook("web-is-down-otherwise", FIX)
     counted(host, "web", "elsewhere")
     counted(host, "web-is-down-otherwise", "seen")
-    ending = await commanded(host)
+    ending = await run_commander(host)
     assert (ending.outcome, host.ledger) == ("resolved", ["web-is-down-otherwise-1"])
     assert (host.folder / "looks").read_text() == "x\n"
 
 
 async def test_with_one_fault_fixed_nobody_looks_for_another(host: Host) -> None:
-    host.playbook("web", MEND)
+    host.playbook("web", FIX)
     host.playbook("web-is-down-otherwise", ("touch other", "rm other"))
-    ending = await commanded(host)
+    ending = await run_commander(host)
     assert (ending.outcome, host.ledger) == ("resolved", ["web-1"])
 
 
@@ -64,11 +64,11 @@ class Rules:
 
 
 async def test_what_a_playbook_found_is_told_also_when_it_may_not_act(host: Host) -> None:
-    host.playbook("web", MEND)
-    case, rules = await host.opened(), Rules("deny")
-    async with host.ground() as ground:
-        executor = Executor({"terminal": make_terminal()}, rules, host.person, ground.bus)
-        ending = await Commander(replace(ground, executor=executor), case).run()
+    host.playbook("web", FIX)
+    case, rules = await host.open_incident(), Rules("deny")
+    async with host.context() as context:
+        executor = Executor({"terminal": make_terminal()}, rules, host.person, context.bus)
+        ending = await Commander(replace(context, executor=executor), case).run()
     assert (ending.outcome, host.ledger) == ("escalated", [])
     events = [each.event async for each in host.journal.read()]
     *_, diagnosed = [each for each in events if isinstance(each, IncidentDiagnosed)]
@@ -78,11 +78,11 @@ async def test_what_a_playbook_found_is_told_also_when_it_may_not_act(host: Host
 
 async def test_whoever_is_asked_about_a_step_is_shown_its_own_way_back(host: Host) -> None:
     host.playbook("web", ("touch well-web", "rm -f well-web; ls {{kept}}"))
-    case, rules = await host.opened(), Rules("ask")
-    async with host.ground() as ground:
-        people = JournalApprover(ground.bus, rules.decide, ApprovalOptions(), host.person)
-        executor = Executor({"terminal": make_terminal()}, rules, people, ground.bus)
-        ending = await Commander(replace(ground, executor=executor), case).run()
+    case, rules = await host.open_incident(), Rules("ask")
+    async with host.context() as context:
+        people = JournalApprover(context.bus, rules.decide, ApprovalOptions(), host.person)
+        executor = Executor({"terminal": make_terminal()}, rules, people, context.bus)
+        ending = await Commander(replace(context, executor=executor), case).run()
     assert ending.outcome == "resolved", ending
     events = [each.event async for each in host.journal.read()]
     (request,) = [each for each in events if isinstance(each, ApprovalRequested)]
@@ -94,16 +94,16 @@ async def test_a_change_is_not_made_when_the_problem_ended_while_people_were_ask
     host: Host,
 ) -> None:
     """Somebody else repairs it while a restart is announced: Hermes neither acts nor claims it."""
-    host.playbook("web", MEND)
-    case, rules = await host.opened(), Rules("ask")
+    host.playbook("web", FIX)
+    case, rules = await host.open_incident(), Rules("ask")
 
     async def repair_and_agree(action: Action, decision: Decision) -> Approval:
         (host.folder / "well-web").touch()
         return Approval(approved=True, by="ann")
 
-    async with host.ground() as ground:
-        executor = Executor({"terminal": make_terminal()}, rules, repair_and_agree, ground.bus)
-        ending = await Commander(replace(ground, executor=executor), case).run()
+    async with host.context() as context:
+        executor = Executor({"terminal": make_terminal()}, rules, repair_and_agree, context.bus)
+        ending = await Commander(replace(context, executor=executor), case).run()
     assert (ending.outcome, ending.answered_by, host.ledger) == ("recovered", "nobody", [])
     events = [each.event async for each in host.journal.read()]
     assert not [each for each in events if isinstance(each, ChangeBegan)]

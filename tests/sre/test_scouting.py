@@ -7,7 +7,7 @@ from pathlib import Path
 import anyio
 import anyio.lowlevel
 import pytest
-from incident_house import MEND, Host, commanded, events
+from incident_host import FIX, Host, events, run_commander
 
 from hermes.core.events.base import BaseEvent
 from hermes.core.events.incidents import ChangeBegan, IncidentChecked, PhaseEntered
@@ -47,9 +47,9 @@ def looks(host: Host, name: str, command: str) -> None:
 
 @asynccontextmanager
 async def scouting(host: Host) -> AsyncGenerator[SignatureScan, None]:
-    case = await host.opened()
-    async with host.ground() as ground, anyio.create_task_group() as group:
-        work = IncidentWork(ground, case)
+    case = await host.open_incident()
+    async with host.context() as context, anyio.create_task_group() as group:
+        work = IncidentWork(context, case)
         sent = SignatureScan(work, PlaybookResponder(work, group).candidates)
         group.start_soon(sent.run)
         yield sent
@@ -59,7 +59,7 @@ async def scouting(host: Host) -> AsyncGenerator[SignatureScan, None]:
 class Waiting(Host):
     """Its checks answer only once a playbook has found its signature."""
 
-    async def eyes(self, case: IncidentDetails) -> IndependentChecks:
+    async def checks_for(self, case: IncidentDetails) -> IndependentChecks:
         async def see() -> Sequence[CheckResult]:
             await until(lambda: bool(events(self, PlaybookStepped)))
             for _ in range(100):  # it could begin now
@@ -75,8 +75,8 @@ async def test_they_look_while_it_is_judged_and_nobody_acts_before_both_have_ans
     tmp_path: Path,
 ) -> None:
     host = Waiting(tmp_path)
-    host.playbook("web", MEND)
-    ending = await commanded(host)
+    host.playbook("web", FIX)
+    ending = await run_commander(host)
     assert (ending.outcome, host.ledger) == ("resolved", ["web-1"])
     order = events(host, BaseEvent)
     ended = {each.result.call_id: each for each in events(host, ToolFinished)}
@@ -89,17 +89,17 @@ async def test_they_look_while_it_is_judged_and_nobody_acts_before_both_have_ans
 
 
 async def test_the_likelier_one_acts_even_if_another_finds_its_signature_first(host: Host) -> None:
-    host.playbook("web", MEND)
+    host.playbook("web", FIX)
     host.playbook(OTHER, ("touch other", "rm other"))
     looks(host, "web", "until test -f found; do sleep 0.02; done; test ! -f well-web")
     looks(host, OTHER, "touch found")
-    ending = await commanded(host)
+    ending = await run_commander(host)
     assert (ending.outcome, host.ledger) == ("resolved", ["web-1"])
 
 
 async def test_side_by_side_they_still_share_a_look(host: Host) -> None:
     for number in range(5):
-        host.playbook(f"web-{number}", MEND)
+        host.playbook(f"web-{number}", FIX)
         looks(host, f"web-{number}", "echo x >> looks; sleep 0.1; false")
     async with scouting(host) as sent:
         assert await sent.next_match() is None
@@ -110,9 +110,9 @@ async def test_side_by_side_they_still_share_a_look(host: Host) -> None:
 async def test_a_host_that_lacks_what_all_of_them_need_is_asked_once(host: Host) -> None:
     lacking = "echo x >> looks; echo unchecked=no systemctl on this host; echo unit=web"
     for number in range(5):
-        host.playbook(f"web-{number}", MEND)
+        host.playbook(f"web-{number}", FIX)
         looks(host, f"web-{number}", lacking)
-    ending = await commanded(host)
+    ending = await run_commander(host)
     assert (ending.outcome, host.ledger) == ("escalated", [])
     assert (host.folder / "looks").read_text() == "x\n", "neither each for itself nor twice"
     ended = events(host, PlaybookEnded)
@@ -123,18 +123,18 @@ async def test_a_host_that_lacks_what_all_of_them_need_is_asked_once(host: Host)
 async def test_one_that_could_look_has_its_second_look_although_others_could_not(
     host: Host,
 ) -> None:
-    host.playbook("web", MEND)
-    host.playbook(OTHER, MEND)
+    host.playbook("web", FIX)
+    host.playbook(OTHER, FIX)
     looks(host, "web", "echo x >> looks; echo unchecked=no systemctl on this host")
     looks(host, OTHER, "echo y >> looks; false")
-    await commanded(host)
+    await run_commander(host)
     assert sorted((host.folder / "looks").read_text().split()) == ["x", "y", "y"]
 
 
 async def test_behind_one_that_found_its_signature_nobody_looks_on(host: Host) -> None:
     names = [f"web-{number}" for number in range(9)]
     for name in names:
-        host.playbook(name, MEND)
+        host.playbook(name, FIX)
         looks(host, name, f"echo {name} >> looks")
     async with scouting(host) as sent:
         first = await sent.next_match()
@@ -145,8 +145,8 @@ async def test_behind_one_that_found_its_signature_nobody_looks_on(host: Host) -
 
 
 async def test_where_one_may_not_act_the_next_has_its_turn(host: Host) -> None:
-    host.playbook("web", MEND)
-    host.playbook(OTHER, MEND)
+    host.playbook("web", FIX)
+    host.playbook(OTHER, FIX)
     async with scouting(host) as sent:
         first, second = await sent.next_match(), await sent.next_match()
         assert first is not None and second is not None
@@ -155,7 +155,7 @@ async def test_where_one_may_not_act_the_next_has_its_turn(host: Host) -> None:
 
 
 async def test_what_was_seen_long_ago_is_looked_at_again(host: Host) -> None:
-    host.playbook("web", MEND)
+    host.playbook("web", FIX)
     async with scouting(host) as sent:
         seen = await sent.next_match()
         assert seen is not None and not seen.expired
@@ -166,7 +166,7 @@ async def test_what_was_seen_long_ago_is_looked_at_again(host: Host) -> None:
 
 async def test_called_off_they_end_the_look_they_are_at_and_begin_no_other(host: Host) -> None:
     for number in range(9):
-        host.playbook(f"web-{number}", MEND)
+        host.playbook(f"web-{number}", FIX)
         looks(host, f"web-{number}", f"echo {number} >> looks; sleep 0.1; false")
     async with scouting(host) as sent:
         await until((host.folder / "looks").exists)
@@ -178,7 +178,7 @@ async def test_called_off_they_end_the_look_they_are_at_and_begin_no_other(host:
 
 
 async def test_one_that_only_looked_does_not_end_the_playing_of_another(host: Host) -> None:
-    case = await host.opened()
+    case = await host.open_incident()
     await host.journal.append(
         PlaybookStarted(run=case.run, skill="web", digest="d"),
         PlaybookEnded(run=case.run, skill="other", outcome="declined"),

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import anyio
 import pytest
-from incident_house import Host
+from incident_host import Host
 
 from hermes.core.bus import Bus
 from hermes.core.events.approvals import ApprovalRequested, ApprovalSettled
@@ -35,7 +35,7 @@ from hermes.sre.watch import JOURNAL_UNWRITABLE, TICK_S, IncidentWatch
 from small_disk import fill, read_only, small_disk
 
 pytestmark = pytest.mark.anyio
-MEND = ("touch well-web", "rm -f well-web")
+FIX = ("touch well-web", "rm -f well-web")
 QUICK = TriageSettings(group=GroupSettings(delay=0.0, window=0.1, longest=0.1), recovery=0.2)
 
 
@@ -59,12 +59,12 @@ class CommanderOf:
 
 @asynccontextmanager
 async def watched(host: Host, *, at_once: int = 20) -> AsyncGenerator[Bus, None]:
-    async with host.ground() as ground, anyio.create_task_group() as group:
+    async with host.context() as context, anyio.create_task_group() as group:
         watch = IncidentWatch(
-            ground.bus, Triage(QUICK), CommanderOf(ground), max_concurrent=at_once
+            context.bus, Triage(QUICK), CommanderOf(context), max_concurrent=at_once
         )
         await group.start(watch.run)
-        yield ground.bus
+        yield context.bus
         group.cancel_scope.cancel()
 
 
@@ -100,7 +100,7 @@ def closed(events: list[object]) -> list[IncidentClosed]:
 
 
 async def test_an_alert_becomes_an_incident_and_is_fixed(host: Host) -> None:
-    host.playbook("web", MEND)
+    host.playbook("web", FIX)
     async with watched(host) as bus:
         await raised(bus, "web")
         await until(host, lambda events: bool(closed(events)))
@@ -118,15 +118,15 @@ async def test_the_alert_of_a_drill_belongs_to_its_drill(host: Host) -> None:
 
 
 async def test_what_was_open_when_a_watch_ended_is_gone_on_with(host: Host) -> None:
-    host.playbook("web", MEND)
-    await host.opened()
+    host.playbook("web", FIX)
+    await host.open_incident()
     async with watched(host):
         await until(host, lambda events: bool(closed(events)))
     assert host.well()
 
 
 async def test_an_alert_that_nobody_answered_before_a_crash_is_answered(host: Host) -> None:
-    host.playbook("web", MEND)
+    host.playbook("web", FIX)
     await raised(Bus(host.journal), "web")
     async with watched(host):
         await until(host, lambda events: bool(closed(events)))
@@ -162,8 +162,8 @@ def _in_reflex(events: list[object]) -> bool:
 
 
 async def test_what_a_person_reopens_is_worked_on_again(host: Host) -> None:
-    host.playbook("web", MEND)
-    case = await host.opened()
+    host.playbook("web", FIX)
+    case = await host.open_incident()
     done = IncidentClosed(run=case.run, incident=case.incident, outcome="closed", by="ann")
     await Bus(host.journal).publish(done)
     async with watched(host) as bus:
@@ -206,12 +206,12 @@ class ReportsNothing(CommanderOf):
 
 
 async def test_a_report_that_fails_for_an_unknown_reason_does_not_end_the_watch(host: Host) -> None:
-    async with host.ground() as ground, anyio.create_task_group() as group:
-        await group.start(IncidentWatch(ground.bus, Triage(QUICK), ReportsNothing(ground)).run)
+    async with host.context() as context, anyio.create_task_group() as group:
+        await group.start(IncidentWatch(context.bus, Triage(QUICK), ReportsNothing(context)).run)
         for count in (1, 2):
-            await raised(ground.bus, f"web{count}")
+            await raised(context.bus, f"web{count}")
             await until(host, lambda events: len(closed(events)) == count)  # noqa: B023
-            await raised(ground.bus, f"web{count}", resolved=True)
+            await raised(context.bus, f"web{count}", resolved=True)
             await until(host, lambda events: len(recoveries(events)) == count)  # noqa: B023
             await anyio.wait_all_tasks_blocked()
         group.cancel_scope.cancel()
@@ -230,7 +230,7 @@ async def test_a_watch_that_starts_after_the_recovery_reports_it(host: Host) -> 
 async def test_a_problem_that_ends_while_it_is_worked_on_is_reported_as_recovered(
     host: Host,
 ) -> None:
-    host.playbook("web", MEND)
+    host.playbook("web", FIX)
     host.answers_after = 600.0  # the step waits for a person
     async with watched(host) as bus:
         await raised(bus, "web")
@@ -272,7 +272,7 @@ async def test_a_step_that_runs_when_the_problem_ends_completes_and_is_verified(
 async def test_a_watch_that_starts_after_a_problem_ended_does_not_finish_the_work_first(
     host: Host,
 ) -> None:
-    host.playbook("web", MEND)
+    host.playbook("web", FIX)
     host.answers_after = 600.0
     async with watched(host) as bus:
         await raised(bus, "web")
@@ -285,7 +285,7 @@ async def test_a_watch_that_starts_after_a_problem_ended_does_not_finish_the_wor
 
 
 async def test_the_work_goes_on_when_an_alert_of_the_incident_fires_again(host: Host) -> None:
-    host.playbook("web", MEND)
+    host.playbook("web", FIX)
     host.answers_after = 1.5
     async with watched(host) as bus:
         await raised(bus, "web")
@@ -323,24 +323,24 @@ async def test_a_change_waits_until_it_can_be_recorded_and_is_made_then(tmp_path
     with small_disk(tmp_path / "disk", size="12m") as disk:
         async with BufferedJournal.open(disk / "journal.db") as journal:
             host = Host(folder, journal=journal)
-            host.playbook("web", MEND)
+            host.playbook("web", FIX)
             ballast = fill(disk)
             while journal.outage is None:
                 await raised(Bus(journal), "other", run="drill")
-            async with host.ground() as ground, anyio.create_task_group() as group:
+            async with host.context() as context, anyio.create_task_group() as group:
                 watch = IncidentWatch(
-                    ground.bus,
+                    context.bus,
                     Triage(QUICK),
-                    CommanderOf(ground),
+                    CommanderOf(context),
                     until_writable=journal.wait_until_writable,
                 )
                 await group.start(watch.run)
-                await raised(ground.bus, "web")
-                await heard(ground.bus, waits_for_journal)
+                await raised(context.bus, "web")
+                await heard(context.bus, waits_for_journal)
                 assert host.ledger == []
                 ballast.unlink()
                 assert await journal.retry_write()
-                await heard(ground.bus, lambda event: getattr(event, "outcome", "") == "resolved")
+                await heard(context.bus, lambda event: getattr(event, "outcome", "") == "resolved")
                 group.cancel_scope.cancel()
             assert host.ledger == ["web-1"]
             assert host.well()
@@ -357,24 +357,26 @@ async def test_a_recovery_is_reported_while_what_was_asked_before_cannot_be_read
             await raised(Bus(earlier), "other", run="drill")
         async with BufferedJournal.open(path) as journal:
             host = Host(folder, journal=journal)
-            async with host.ground() as ground, anyio.create_task_group() as group:
+            async with host.context() as context, anyio.create_task_group() as group:
                 watch = IncidentWatch(
-                    ground.bus,
+                    context.bus,
                     Triage(QUICK),
-                    CommanderOf(ground),
+                    CommanderOf(context),
                     until_writable=journal.wait_until_writable,
                 )
                 await group.start(watch.run)
                 with read_only(disk):
                     await journal.check()
                     after = await journal.last()
-                    await raised(ground.bus, "web")
-                    await heard(ground.bus, waits_for_journal, after)
-                    await raised(ground.bus, "web", resolved=True)
-                    await heard(ground.bus, is_recovery, after)
+                    await raised(context.bus, "web")
+                    await heard(context.bus, waits_for_journal, after)
+                    await raised(context.bus, "web", resolved=True)
+                    await heard(context.bus, is_recovery, after)
                 assert await journal.retry_write()
-                await raised(ground.bus, "mail")
-                await heard(ground.bus, lambda event: getattr(event, "title", "") == "mail is down")
+                await raised(context.bus, "mail")
+                await heard(
+                    context.bus, lambda event: getattr(event, "title", "") == "mail is down"
+                )
                 group.cancel_scope.cancel()
         assert verify(path).problems == ()
 

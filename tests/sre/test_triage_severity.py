@@ -1,7 +1,7 @@
 """How bad it is said to be, from what is hit, with the reason."""
 
 import pytest
-from triage_world import World
+from triage_harness import TriageHarness
 
 from hermes.core.events.incidents import IncidentGraded, IncidentOpened
 from hermes.sre.settings import TriageSettings
@@ -39,54 +39,54 @@ WEIGHTS = TriageSettings(services={"shop": "critical", "batch-*": "minor"})
 def test_severity_follows_from_the_impact(
     title: str, labels: dict[str, str], severity: str, why: str
 ) -> None:
-    opened = World(WEIGHTS).open("a", title, **labels)
+    opened = TriageHarness(WEIGHTS).open_incident("a", title, **labels)
     assert (opened.severity, why in opened.reason) == (severity, True), opened.reason
 
 
 def test_it_is_graded_anew_as_more_is_hit_and_never_milder() -> None:
-    world = World(TriageSettings())
-    world.open("h", "h: 99 percent of the memory are in use", kind="memory", host="h")
+    harness = TriageHarness(TriageSettings())
+    harness.open_incident("h", "h: 99 percent of the memory are in use", kind="memory", host="h")
     for name in ("a", "b", "c", "d", "e"):
-        world.hear(name, f"{name}: no answer", kind="port", service=name, host="h")
-        world.wait(2)
-    assert [each.severity for each in world.all(IncidentGraded)] == ["P1", "P0"]
-    assert world.all(IncidentGraded)[-1].reason == "5 services do not work"
-    world.hear("z", "z: busy", kind="cpu", host="h")
-    world.wait(2)
-    assert len(world.all(IncidentGraded)) == 2
-    (incident,) = world.incidents().values()
+        harness.raise_alert(name, f"{name}: no answer", kind="port", service=name, host="h")
+        harness.wait(2)
+    assert [each.severity for each in harness.events(IncidentGraded)] == ["P1", "P0"]
+    assert harness.events(IncidentGraded)[-1].reason == "5 services do not work"
+    harness.raise_alert("z", "z: busy", kind="cpu", host="h")
+    harness.wait(2)
+    assert len(harness.events(IncidentGraded)) == 2
+    (incident,) = harness.incidents().values()
     assert incident.severity == "P0" and incident.reason == "5 services do not work"
 
 
 def test_what_a_person_graded_stays_as_it_is() -> None:
-    world = World()
-    opened = world.open("a", "odd", service="web")
-    world.write(
+    harness = TriageHarness()
+    opened = harness.open_incident("a", "odd", service="web")
+    harness.write(
         IncidentGraded(
             run=opened.incident,
-            at=world.now,
+            at=harness.now,
             incident=opened.incident,
             severity="P3",
             before="P3",
             by="ann",
         )
     )
-    world.pump()
-    world.crash()
-    world.hear("b", "web: no answer", kind="port", service="web")
-    world.wait(2)
-    assert len(world.all(IncidentGraded)) == 1
+    harness.follow_journal()
+    harness.restart()
+    harness.raise_alert("b", "web: no answer", kind="port", service="web")
+    harness.wait(2)
+    assert len(harness.events(IncidentGraded)) == 1
 
 
 def test_a_grade_is_not_repeated_after_a_crash() -> None:
-    world = World()
-    world.open("a", "odd", service="web")
-    world.hear("b", "web: no answer", kind="port", service="web")
-    world.wait(2)
-    world.crash()
-    world.hear("b", "web: no answer", kind="port", service="web")
-    world.wait(2)
-    assert len(world.all(IncidentGraded)) == 1 and len(world.all(IncidentOpened)) == 1
+    harness = TriageHarness()
+    harness.open_incident("a", "odd", service="web")
+    harness.raise_alert("b", "web: no answer", kind="port", service="web")
+    harness.wait(2)
+    harness.restart()
+    harness.raise_alert("b", "web: no answer", kind="port", service="web")
+    harness.wait(2)
+    assert len(harness.events(IncidentGraded)) == 1 and len(harness.events(IncidentOpened)) == 1
 
 
 LOG = {"kind": "log", "instance": "h"}
@@ -97,40 +97,44 @@ MAILER = {"kind": "command", "service": "mailer", "instance": "h"}
 def test_an_incident_that_a_log_opened_is_called_by_the_service_that_fails_then(
     crash: bool,
 ) -> None:
-    world = World()
-    log = world.open("l", "h: 26.7 lines a minute of mailer.log report errors", **LOG)
-    assert world.incidents()[log.incident].details.title == log.title
+    harness = TriageHarness()
+    log = harness.open_incident("l", "h: 26.7 lines a minute of mailer.log report errors", **LOG)
+    assert harness.incidents()[log.incident].details.title == log.title
     if crash:
-        world.crash()
-    world.hear("m", "mailer: it is not running", **(MAILER | {"kind": "unit"}))
-    world.wait(5)
-    found = world.incidents()[log.incident]
+        harness.restart()
+    harness.raise_alert("m", "mailer: it is not running", **(MAILER | {"kind": "unit"}))
+    harness.wait(5)
+    found = harness.incidents()[log.incident]
     assert (found.severity, found.details.title) == ("P1", "mailer: it is not running")
     assert found.details.first_title == log.title
-    assert len(world.all(IncidentOpened)) == 1
+    assert len(harness.events(IncidentOpened)) == 1
 
 
 def test_an_incident_about_a_disk_keeps_its_title_when_a_service_fails() -> None:
-    world = World()
-    disk = world.open("d", "h: 91 percent of / are in use", kind="disk", instance="h")
-    world.hear("m", "mailer: it is not running", **(MAILER | {"kind": "unit"}))
-    world.wait(5)
-    found = world.incidents()[disk.incident]
+    harness = TriageHarness()
+    disk = harness.open_incident("d", "h: 91 percent of / are in use", kind="disk", instance="h")
+    harness.raise_alert("m", "mailer: it is not running", **(MAILER | {"kind": "unit"}))
+    harness.wait(5)
+    found = harness.incidents()[disk.incident]
     assert (found.severity, found.details.title) == ("P1", disk.title)
 
 
 def test_what_an_escalated_incident_leaves_is_one_incident_with_the_name_of_the_service() -> None:
     """The disk filled, and the settings of redis were wrong: load and log show the latter, too."""
-    world = World()
-    disk = world.open("d", "h: 100 percent of /logs are in use", kind="disk", instance="h")
-    world.hear("c", "h: 12 processes wait for each of 2 processors", kind="load", instance="h")
-    world.hear("r", "redis: nothing answers", kind="port", service="redis", instance="h")
-    world.hear("l", "h: 110 lines a minute of shop.log report errors", **LOG)
-    world.wait(5)
-    assert len(world.all(IncidentOpened)) == 1
-    world.close(disk.incident, "escalated")
-    world.wait(10)
-    rest = [each for name, each in world.incidents().items() if name != disk.incident]
+    harness = TriageHarness()
+    disk = harness.open_incident(
+        "d", "h: 100 percent of /logs are in use", kind="disk", instance="h"
+    )
+    harness.raise_alert(
+        "c", "h: 12 processes wait for each of 2 processors", kind="load", instance="h"
+    )
+    harness.raise_alert("r", "redis: nothing answers", kind="port", service="redis", instance="h")
+    harness.raise_alert("l", "h: 110 lines a minute of shop.log report errors", **LOG)
+    harness.wait(5)
+    assert len(harness.events(IncidentOpened)) == 1
+    harness.close_incident(disk.incident, "escalated")
+    harness.wait(10)
+    rest = [each for name, each in harness.incidents().items() if name != disk.incident]
     assert [(each.severity, each.details.title) for each in rest] == [
         ("P1", "redis: nothing answers")
     ]

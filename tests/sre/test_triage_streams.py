@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from triage_world import World
+from triage_harness import TriageHarness
 
 from hermes.core.events import Event
 from hermes.core.events.incidents import (
@@ -32,8 +32,9 @@ SERVICES = {"a": "web", "b": "web", "c": "db", "d": "mail", "e": "", "f": "web"}
 PROBLEMS = {"e": "disk", "f": "log"}
 NAMES = st.sampled_from(sorted(SERVICES))
 OUTCOMES = st.sampled_from(["resolved", "recovered", "no-incident", "closed", "escalated"])
+ALERT_STEPS = ["record_alert", "raise_alert", "raise_alert", "resolve", "resolve", "die"]
 STEPS = st.one_of(
-    st.tuples(st.sampled_from(["say", "hear", "hear", "resolve", "resolve", "die"]), NAMES),
+    st.tuples(st.sampled_from(ALERT_STEPS), NAMES),
     st.tuples(st.just("wait"), st.sampled_from([0.2, 1, 1, 30, 200, 900])),
     st.tuples(st.just("escalate"), NAMES),
     st.tuples(st.just("close"), OUTCOMES),
@@ -54,36 +55,38 @@ def labels_of(name: str) -> dict[str, str]:
     return labels | ({"service": SERVICES[name]} if SERVICES[name] else {})
 
 
-def play(world: World, step: str, what: object) -> None:
-    if step in ("say", "hear", "resolve"):
-        getattr(world, step)(str(what), **labels_of(str(what)))
+def play(harness: TriageHarness, step: str, what: object) -> None:
+    if step in ("record_alert", "raise_alert", "resolve"):
+        getattr(harness, step)(str(what), **labels_of(str(what)))
     elif step == "wait":
         seconds = float(str(what))
-        world.wait(seconds, step=max(0.2, seconds / 20))
+        harness.wait(seconds, step=max(0.2, seconds / 20))
     elif step == "escalate":
-        play(world, "hear", what)
-        play(world, "wait", 1)
-        play(world, "close", "escalated")
+        play(harness, "raise_alert", what)
+        play(harness, "wait", 1)
+        play(harness, "close", "escalated")
     elif step in ("close", "ack", "phase", "check"):
-        for incident in world.open_now()[:1]:
-            world.write(told_of(incident, step, str(what), world.now))
-            world.pump()
+        for incident in harness.open_incidents()[:1]:
+            harness.write(told_of(incident, step, str(what), harness.now))
+            harness.follow_journal()
     elif step == "maintain":
-        world.maintain(str(what), 300, window=f"maintenance-{len(world.journal)}")
+        harness.begin_maintenance(str(what), 300, window=f"maintenance-{len(harness.journal)}")
     elif step == "end":
-        end_first_window(world)
+        end_first_window(harness)
     elif step == "crash":
-        world.crash()
+        harness.restart()
     else:  # killed after it decided, before a word of that was written
-        world.say(str(what), **labels_of(str(what)))
-        world.triage.handle_alert(world.journal[-1], world.now)
-        world.triage.tick(world.now)
-        world.crash()
+        harness.record_alert(str(what), **labels_of(str(what)))
+        harness.triage.handle_alert(harness.journal[-1], harness.now)
+        harness.triage.tick(harness.now)
+        harness.restart()
 
 
-def end_first_window(world: World) -> None:
-    for window in build_calendar(world.all(MaintenanceAdded)).current_and_coming(world.now)[:1]:
-        world.end_maintenance(window.id)
+def end_first_window(harness: TriageHarness) -> None:
+    for window in build_calendar(harness.events(MaintenanceAdded)).current_and_coming(harness.now)[
+        :1
+    ]:
+        harness.end_maintenance(window.id)
 
 
 def told_of(incident: str, step: str, what: str, now: datetime) -> Event:
@@ -98,12 +101,12 @@ def told_of(incident: str, step: str, what: str, now: datetime) -> Event:
     )
 
 
-def check_always(world: World) -> None:
+def check_always(harness: TriageHarness) -> None:
     for name in SERVICES:
-        assert len(world.holding(name)) <= 1, f"{name} is in two open incidents"
+        assert len(harness.incidents_with(name)) <= 1, f"{name} is in two open incidents"
     past: list[object] = []
     alerts: dict[int, AlertRaised] = {}
-    for recorded in world.journal:
+    for recorded in harness.journal:
         event = recorded.event
         if isinstance(event, MaintenanceAdded | MaintenanceEnded):
             past.append(event)
@@ -114,25 +117,25 @@ def check_always(world: World) -> None:
             assert window is None, f"{event.title} was opened in {window}"
 
 
-def check_answered(world: World) -> None:
+def check_answered(harness: TriageHarness) -> None:
     """Every alert is named, counted, or within a stretch that was told."""
-    for number, name in raised(world):
-        told = [each for each in answers(world) if name in each[1]]
+    for number, name in raised(harness):
+        told = [each for each in answers(harness) if name in each[1]]
         exactly = any(up_to >= number for _, _, up_to, _ in told)
         before = [stretch for seq, _, _, stretch in told if seq < number][-1:]
         after = [stretch for seq, _, _, stretch in told if seq > number][:1]
         kept = any(stretch not in ("", PASSED_STRETCH) for stretch in before + after)
         assert exactly or kept, f"nobody answered {number}"
-    assert not world.triage.unanswered()
+    assert not harness.triage.unanswered()
 
 
-def check_named(world: World) -> None:
+def check_named(harness: TriageHarness) -> None:
     """Each failure that was taken up is named by a notice of the incident that took it up."""
-    notices = world.notices()
+    notices = harness.notifications()
     ids = [notice.notice for notice in notices]
     assert len(ids) == len(set(ids)), "a notice was composed twice"
-    for number, fingerprint in raised(world):
-        for at, incident in taken_up(world, number, fingerprint):
+    for number, fingerprint in raised(harness):
+        for at, incident in taken_up(harness, number, fingerprint):
             name = SERVICES[fingerprint] or "h"
             said = [
                 each
@@ -143,9 +146,9 @@ def check_named(world: World) -> None:
             assert found, f"no notice of {incident} names {name}"
 
 
-def taken_up(world: World, number: int, fingerprint: str) -> list[tuple[datetime, str]]:
+def taken_up(harness: TriageHarness, number: int, fingerprint: str) -> list[tuple[datetime, str]]:
     """When, and by which incident; empty for what a window, flapping or its end kept quiet."""
-    for recorded in world.journal[number:]:
+    for recorded in harness.journal[number:]:
         event = recorded.event
         if isinstance(event, IncidentOpened) and number in event.alerts:
             return [(event.at, event.incident)]
@@ -156,11 +159,11 @@ def taken_up(world: World, number: int, fingerprint: str) -> list[tuple[datetime
     return []
 
 
-def check_absorbed(world: World) -> None:
+def check_absorbed(harness: TriageHarness) -> None:
     """What people have in hand takes in nothing but its own service."""
     escalated: dict[str, int] = {}
     service: dict[str, str] = {}
-    for number, recorded in enumerate(world.journal, start=1):
+    for number, recorded in enumerate(harness.journal, start=1):
         event = recorded.event
         if isinstance(event, IncidentOpened):
             service[event.incident] = event.service
@@ -168,50 +171,50 @@ def check_absorbed(world: World) -> None:
             escalated[event.incident] = number
         elif isinstance(event, AlertsJoined) and 0 < escalated.get(event.incident, 0) < event.up_to:
             joined = {SERVICES[each] for each in event.fingerprints}
-            held = worked_on(world, event.incident)
+            held = worked_on(harness, event.incident)
             assert joined <= {service[event.incident], *held}, f"{joined} joined {event.incident}"
 
 
-def worked_on(world: World, incident: str) -> set[str]:
+def worked_on(harness: TriageHarness, incident: str) -> set[str]:
     """Services whose checks the work was about: these stay until they recover."""
-    checks = {each.check for each in world.all(IncidentChecked) if each.incident == incident}
+    checks = {each.check for each in harness.events(IncidentChecked) if each.incident == incident}
     return {SERVICES[each] for each in checks}
 
 
-def in_hand(world: World, name: str) -> bool:
+def in_hand(harness: TriageHarness, name: str) -> bool:
     """In an incident that is worked on, or in one with people that is about its service."""
-    known = world.incidents()
+    known = harness.incidents()
     return any(
         known[each].status == "open"
-        or SERVICES[name] in {known[each].details.service, *worked_on(world, each)}
-        for each in world.holding(name, escalated=True)
+        or SERVICES[name] in {known[each].details.service, *worked_on(harness, each)}
+        for each in harness.incidents_with(name, escalated=True)
     )
 
 
-def check_recovered(world: World) -> None:
+def check_recovered(harness: TriageHarness) -> None:
     """Nothing stays escalated whose alerts are over, and nothing recovers while it fails."""
-    failing = firing(world)
-    for name, each in world.incidents().items():
+    failing = firing(harness)
+    for name, each in harness.incidents().items():
         if each.status == "escalated":
             assert failing & set(each.fingerprints), f"{name} is over and nobody was told"
-    for number, recorded in enumerate(world.journal):
+    for number, recorded in enumerate(harness.journal):
         if isinstance(recorded.event, IncidentRecovered):
-            opened = world.incidents()[recorded.event.incident].details.fingerprint
-            assert opened not in firing(world, up_to=number), f"{opened} has not recovered"
+            opened = harness.incidents()[recorded.event.incident].details.fingerprint
+            assert opened not in firing(harness, up_to=number), f"{opened} has not recovered"
 
 
-def raised(world: World) -> list[tuple[int, str]]:
+def raised(harness: TriageHarness) -> list[tuple[int, str]]:
     return [
         (each.seq, each.event.fingerprint)
-        for each in world.journal
+        for each in harness.journal
         if isinstance(each.event, AlertRaised) and not each.event.resolved
     ]
 
 
-def answers(world: World) -> list[tuple[int, tuple[str, ...], int, str]]:
+def answers(harness: TriageHarness) -> list[tuple[int, tuple[str, ...], int, str]]:
     """Where, of which fingerprints, up to which number, and the stretch that keeps them quiet."""
     found: list[tuple[int, tuple[str, ...], int, str]] = []
-    for recorded in world.journal:
+    for recorded in harness.journal:
         event = recorded.event
         if isinstance(event, IncidentOpened):
             found.append((recorded.seq, (event.fingerprint,), max(event.alerts), ""))
@@ -222,9 +225,9 @@ def answers(world: World) -> list[tuple[int, tuple[str, ...], int, str]]:
     return found
 
 
-def firing(world: World, up_to: int | None = None) -> set[str]:
+def firing(harness: TriageHarness, up_to: int | None = None) -> set[str]:
     found: set[str] = set()
-    for event in (each.event for each in world.journal[:up_to]):
+    for event in (each.event for each in harness.journal[:up_to]):
         if isinstance(event, AlertRaised):
             (found.discard if event.resolved else found.add)(event.fingerprint)
     return found
@@ -235,22 +238,22 @@ def firing(world: World, up_to: int | None = None) -> set[str]:
 def test_no_stream_and_no_crash_loses_an_outage_or_a_recovery_or_opens_two(
     steps: list[tuple[str, object]],
 ) -> None:
-    world = World()
+    harness = TriageHarness()
     for step, what in steps:
-        play(world, step, what)
-        check_always(world)
-    world.pump()
-    world.wait(3)
-    check_always(world)
-    check_answered(world)
+        play(harness, step, what)
+        check_always(harness)
+    harness.follow_journal()
+    harness.wait(3)
+    check_always(harness)
+    check_answered(harness)
     for _ in range(2):
-        world.wait(5 * 3600, step=60)
-    check_always(world)
-    check_named(world)
-    check_absorbed(world)
-    check_recovered(world)
-    for name in firing(world):
-        assert in_hand(world, name), f"{name} fires, and no incident is about it"
+        harness.wait(5 * 3600, step=60)
+    check_always(harness)
+    check_named(harness)
+    check_absorbed(harness)
+    check_recovered(harness)
+    for name in firing(harness):
+        assert in_hand(harness, name), f"{name} fires, and no incident is about it"
 
 
 @settings(max_examples=50, deadline=None)
@@ -259,15 +262,15 @@ def test_who_starts_again_in_the_middle_knows_what_was_known(
     steps: list[tuple[str, object]], cut: int
 ) -> None:
     """Cut anywhere in the journal, also between an answer and the next."""
-    world = World()
+    harness = TriageHarness()
     for step, what in steps:
-        play(world, step, what)
-    world.journal = world.journal[:cut]
-    world.crash()
-    world.wait(3)
-    check_always(world)
-    check_answered(world)
-    check_named(world)
+        play(harness, step, what)
+    harness.journal = harness.journal[:cut]
+    harness.restart()
+    harness.wait(3)
+    check_always(harness)
+    check_answered(harness)
+    check_named(harness)
 
 
 def storm(count: int) -> list[AlertRaised]:
@@ -291,88 +294,91 @@ def storm(count: int) -> list[AlertRaised]:
 
 
 def test_a_storm_of_ten_thousand_is_one_incident() -> None:
-    world = World()
+    harness = TriageHarness()
     alerts = storm(10_000)
     for alert in alerts:
-        while world.now + timedelta(seconds=1) <= alert.at:
-            world.wait(1)
-        world.write(alert)
-        world.pump()
-    world.wait(3)
-    assert len(world.all(IncidentOpened)) == 1 and world.counted() == 10_000
-    assert len(world.all(AlertsJoined)) <= 70, "counted, not told one by one"
+        while harness.now + timedelta(seconds=1) <= alert.at:
+            harness.wait(1)
+        harness.write(alert)
+        harness.follow_journal()
+    harness.wait(3)
+    assert len(harness.events(IncidentOpened)) == 1 and harness.count_alerts() == 10_000
+    assert len(harness.events(AlertsJoined)) <= 70, "counted, not told one by one"
 
 
-def test_a_storm_that_nobody_heard_is_answered_after_the_restart_as_one() -> None:
-    world = World()
-    world.write(*storm(10_000))
-    world.now += timedelta(seconds=61)
-    world.crash()
-    assert len(world.triage.unanswered()) == 10_000
-    world.wait(3)
-    assert len(world.all(IncidentOpened)) == 1 and world.counted() == 10_000
-    world.crash()
-    world.wait(3)
-    assert world.counted() == 10_000
+def test_a_storm_that_was_only_recorded_is_answered_after_the_restart_as_one() -> None:
+    harness = TriageHarness()
+    harness.write(*storm(10_000))
+    harness.now += timedelta(seconds=61)
+    harness.restart()
+    assert len(harness.triage.unanswered()) == 10_000
+    harness.wait(3)
+    assert len(harness.events(IncidentOpened)) == 1 and harness.count_alerts() == 10_000
+    harness.restart()
+    harness.wait(3)
+    assert harness.count_alerts() == 10_000
 
 
 @pytest.mark.anyio
 async def test_triage_is_rebuilt_from_a_journal_on_disk(tmp_path: Path) -> None:
-    world = World(TriageSettings(keep=3600))
-    world.open("old", service="old")
-    world.close("incident-1")
-    world.resolve("old")
-    world.wait(7200, step=60)
-    world.open("a", service="web")
-    world.maintain("mail", 86_400)
-    world.wait(7200, step=60)
-    world.hear("m", service="mail")
-    world.say("n", service="new")
+    harness = TriageHarness(TriageSettings(keep=3600))
+    harness.open_incident("old", service="old")
+    harness.close_incident("incident-1")
+    harness.resolve("old")
+    harness.wait(7200, step=60)
+    harness.open_incident("a", service="web")
+    harness.begin_maintenance("mail", 86_400)
+    harness.wait(7200, step=60)
+    harness.raise_alert("m", service="mail")
+    harness.record_alert("n", service="new")
     async with SqliteJournal.open(tmp_path / "journal.db") as journal:
-        await journal.append(*(each.event for each in world.journal))  # type: ignore[arg-type]
-        triage = Triage(world.settings)
+        await journal.append(*(each.event for each in harness.journal))  # type: ignore[arg-type]
+        triage = Triage(harness.settings)
         async for recorded in journal.read():
             triage.apply(recorded)
     assert triage.count_firing("incident-2") == 1
-    (answer,) = triage.tick(world.now + timedelta(seconds=1))
+    (answer,) = triage.tick(harness.now + timedelta(seconds=1))
     assert isinstance(answer, IncidentOpened) and answer.service == "new"
 
 
-def test_what_is_heard_twice_is_counted_once() -> None:
-    world = World()
-    world.open("a", service="web")
-    first = world.journal[0]
-    assert world.triage.handle_alert(first, world.now) == () and world.triage.tick(world.now) == ()
+def test_what_is_read_twice_is_counted_once() -> None:
+    harness = TriageHarness()
+    harness.open_incident("a", service="web")
+    first = harness.journal[0]
+    assert (
+        harness.triage.handle_alert(first, harness.now) == ()
+        and harness.triage.tick(harness.now) == ()
+    )
 
 
 def test_without_a_delay_the_answer_comes_at_once() -> None:
     alert = storm(1)[0]
     quick = TriageSettings(group=type(TriageSettings().group)(delay=0.0))
     triage = Triage(quick)
-    world = World(quick)
-    world.write(alert)
-    (opened,) = triage.handle_alert(world.journal[0], alert.at)
+    harness = TriageHarness(quick)
+    harness.write(alert)
+    (opened,) = triage.handle_alert(harness.journal[0], alert.at)
     assert isinstance(opened, IncidentOpened) and opened.incident.startswith("incident-")
-    assert not any(isinstance(each.event, IncidentClosed) for each in world.journal)
+    assert not any(isinstance(each.event, IncidentClosed) for each in harness.journal)
 
 
 def test_a_count_covers_what_it_says_and_no_alert_that_was_written_in_between() -> None:
-    world = World()
-    opened = world.open("a", service="web")
-    world.say("a", service="web")
-    counted = len(world.journal)
-    world.say("a", service="web")
-    world.write(
+    harness = TriageHarness()
+    opened = harness.open_incident("a", service="web")
+    harness.record_alert("a", service="web")
+    counted = len(harness.journal)
+    harness.record_alert("a", service="web")
+    harness.write(
         AlertsJoined(
             run=opened.incident,
-            at=world.now,
+            at=harness.now,
             incident=opened.incident,
             count=1,
             fingerprints=("a",),
             up_to=counted,
         )
     )
-    world.crash()
-    assert world.triage.unanswered() == (counted + 1,)
-    world.wait(2)
-    assert world.incidents()[opened.incident].alerts == 3
+    harness.restart()
+    assert harness.triage.unanswered() == (counted + 1,)
+    harness.wait(2)
+    assert harness.incidents()[opened.incident].alerts == 3

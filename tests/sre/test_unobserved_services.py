@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from incident_house import Host
+from incident_host import Host
 from msgspec.structs import replace
 from test_experiment_responder import PROVED, ProbedHost, ScriptedFinder
 
@@ -109,8 +109,8 @@ def test_services_are_related_by_the_port_or_name_in_their_settings() -> None:
 class TwoServiceHost(ProbedHost):
     """`web` fails until it is fixed; the check of `billing` passes."""
 
-    async def eyes(self, case: IncidentDetails) -> IndependentChecks:
-        checks = await super().eyes(case)
+    async def checks_for(self, case: IncidentDetails) -> IndependentChecks:
+        checks = await super().checks_for(case)
         assert isinstance(checks, ProbeChecks)
         return checks.with_probes(
             [
@@ -147,6 +147,6 @@ async def test_an_incident_ends_when_each_named_service_was_observed(
 
 
 async def end_of(host: Host, title: str) -> Any:
-    case = replace(await host.opened(), title=title)
-    async with host.ground() as ground:
-        return await Commander(ground, case).run()
+    case = replace(await host.open_incident(), title=title)
+    async with host.context() as context:
+        return await Commander(context, case).run()

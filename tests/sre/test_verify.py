@@ -6,7 +6,7 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
-from incident_house import MEND, QUICK, Host, commanded, events
+from incident_host import FIX, QUICK, Host, events, run_commander
 from msgspec import structs
 
 from hermes.core.bus import Bus
@@ -50,7 +50,7 @@ class Scripted(Host):
     looks: Sequence[Sequence[CheckResult]] = ()
     asked = 0
 
-    async def eyes(self, case: IncidentDetails) -> IndependentChecks:
+    async def checks_for(self, case: IncidentDetails) -> IndependentChecks:
         async def see() -> Sequence[CheckResult]:
             self.asked += 1
             return self.looks[min(self.asked, len(self.looks)) - 1]
@@ -79,8 +79,8 @@ def passed(check: str, *, proves: bool = True) -> CheckResult:
 async def test_a_proof_names_what_still_fails(scripted: Scripted) -> None:
     scripted.looks = [[failed("unit-web"), failed("http-80")], [passed("unit-web"), failed("x")]]
     case = await scripted.opened()
-    async with scripted.ground() as ground:
-        work = IncidentWork(ground, case)
+    async with scripted.context() as context:
+        work = IncidentWork(context, case)
         proof = await verify(work, await take_baseline(work), 1)
     assert not proof.ok
     assert "x: bad" in proof.why
@@ -92,7 +92,7 @@ async def test_a_playbook_whose_own_unit_still_fails_is_undone_though_another_ch
 ) -> None:
     host.watched = ("web", "shop")
     host.playbook("web", ("touch well-shop", "rm well-shop"))
-    ending = await commanded(host)
+    ending = await run_commander(host)
     assert ending.outcome == "escalated"
     assert host.ledger == ["web-1", "undo-web-1"]
     assert not host.well("shop")
@@ -105,7 +105,7 @@ async def test_a_check_that_the_restart_of_the_fixer_turns_green_keeps_no_change
     counter = failed("unit-web", proves=False)
     scripted.looks = [[counter], [counter], [passed("unit-web")]]
     scripted.playbook("web", ("touch one", "rm one"))
-    ending = await commanded(scripted)
+    ending = await run_commander(scripted)
     assert ending.outcome == "escalated"
     assert scripted.ledger == ["web-1", "undo-web-1"]
     assert events(scripted, IncidentVerified)[0].ok is False
@@ -116,7 +116,7 @@ async def test_a_fix_whose_symptom_no_check_saw_is_undone_and_handed_over(host: 
     host.watched = ("other",)
     (host.folder / "well-other").touch()
     host.playbook("web", ("touch one", "rm one"))
-    ending = await commanded(host)
+    ending = await run_commander(host)
     assert ending.outcome == "escalated"
     assert host.ledger == ["web-1", "undo-web-1"]
     assert "no check that observed the symptom" in events(host, ChangesUndone)[0].reason
@@ -131,17 +131,17 @@ def symptom(host: Host, name: str, command: str) -> None:
 @pytest.mark.command
 async def test_a_symptom_check_of_a_playbook_that_failed_before_is_evidence(host: Host) -> None:
     host.watched = ()
-    host.playbook("web", MEND)
+    host.playbook("web", FIX)
     symptom(host, "web", "test -f well-web")
-    ending = await commanded(host)
+    ending = await run_commander(host)
     assert (ending.outcome, host.ledger) == ("resolved", ["web-1"])
 
 
 @pytest.mark.command
 async def test_a_playbook_whose_symptom_is_not_there_does_not_act(host: Host) -> None:
-    host.playbook("web", MEND)
+    host.playbook("web", FIX)
     symptom(host, "web", "true")
-    ending = await commanded(host)
+    ending = await run_commander(host)
     assert (ending.outcome, host.ledger) == ("escalated", [])
     assert "web (web is put right): seen-web passes" in ending.reason
 
@@ -149,8 +149,8 @@ async def test_a_playbook_whose_symptom_is_not_there_does_not_act(host: Host) ->
 async def test_a_log_in_which_nobody_asked_since_shows_no_recovery(scripted: Scripted) -> None:
     scripted.looks = [[failed("answers-web")]] * 2 + [[passed("answers-web", proves=False)]]
     case = await scripted.opened()
-    async with scripted.ground() as ground:
-        work = IncidentWork(ground, case)
+    async with scripted.context() as context:
+        work = IncidentWork(context, case)
         proof = await verify(work, await take_baseline(work), 1)
     assert (proof.ok, proof.symptom_unobserved) == (False, True)
 
@@ -158,10 +158,10 @@ async def test_a_log_in_which_nobody_asked_since_shows_no_recovery(scripted: Scr
 async def test_a_check_that_can_no_longer_be_asked_proves_nothing(scripted: Scripted) -> None:
     scripted.looks = [[passed("http-80")]]
     case = await scripted.opened()
-    async with scripted.ground() as ground:
-        eyes = await scripted.eyes(case)
+    async with scripted.context() as context:
+        eyes = await scripted.checks_for(case)
         baseline = Baseline(independent_checks=eyes, failing=frozenset({"http-80", "gone"}))
-        proof = await verify(IncidentWork(ground, case), baseline, 1)
+        proof = await verify(IncidentWork(context, case), baseline, 1)
     assert not proof.ok
     assert "gone: it could not be asked again" in proof.why
 
@@ -253,14 +253,14 @@ async def test_an_intermittent_symptom_between_two_looks_is_no_recovery(scripted
     )
     good, bad = [passed("http-80")], [failed("http-80")]
     scripted.looks = [bad, good, good, good, good, good] * 9
-    ending = await commanded(scripted)
+    ending = await run_commander(scripted)
     assert ending.outcome == "escalated"
 
 
 @pytest.mark.command
 async def test_recovery_is_told_with_the_checks_that_show_it(scripted: Scripted) -> None:
     scripted.looks = [[failed("http-80")], [passed("http-80")]]
-    ending = await commanded(scripted)
+    ending = await run_commander(scripted)
     assert ending.outcome == "recovered"
     (said,) = events(scripted, IncidentDiagnosed)
     assert said.evidence
@@ -275,8 +275,8 @@ async def test_a_fix_gets_the_time_that_it_took_on_a_copy(
     scripted.settings = structs.replace(QUICK, verify=slow)
     scripted.looks = [[failed("http-80")]] * 20 + [[passed("http-80")]]
     case = await scripted.opened()
-    async with scripted.ground() as ground:
-        work = IncidentWork(ground, case)
+    async with scripted.context() as context:
+        work = IncidentWork(context, case)
         baseline = await take_baseline(work)
         verified = await verify(work, baseline, 1, rehearsal=FixRehearsal(seconds=rehearsal_s))
     assert verified.ok is ok
@@ -287,8 +287,8 @@ async def test_where_no_check_observes_the_symptom_nobody_says_that_it_is_over(
 ) -> None:
     scripted.looks = [[passed("unit-other")]]
     case = await scripted.opened()
-    async with scripted.ground() as ground:
-        work = IncidentWork(ground, case)
+    async with scripted.context() as context:
+        work = IncidentWork(context, case)
         watched = await watch_recovery(work, await take_baseline(work))
     assert (watched.recovered, watched.evidence) == (False, ())
     assert "no check observes" in watched.why
@@ -299,12 +299,12 @@ async def test_an_alert_that_fires_again_while_it_is_watched_is_no_recovery(
 ) -> None:
     scripted.looks = [[failed("http-80")], [passed("http-80")]]
     case = structs.replace(await scripted.opened(), fingerprint="web")
-    async with scripted.ground() as ground:
-        work = IncidentWork(ground, case)
+    async with scripted.context() as context:
+        work = IncidentWork(context, case)
         baseline = await take_baseline(work)
 
         async def see() -> Sequence[CheckResult]:
-            await ground.bus.publish(AlertRaised(run="watch", fingerprint="web", title="again"))
+            await context.bus.publish(AlertRaised(run="watch", fingerprint="web", title="again"))
             return [passed("http-80")]
 
         watched = await watch_recovery(work, replace(baseline, independent_checks=see))
@@ -320,8 +320,8 @@ async def test_a_symptom_that_returns_after_hours_is_handed_over(scripted: Scrip
         alert = AlertRaised(run="watch", at=at, fingerprint="w", title="", resolved=resolved)
         await Bus(scripted.journal).publish(alert)
     case = structs.replace(await scripted.opened(), fingerprint="w")
-    async with scripted.ground() as ground:
-        work = IncidentWork(ground, case)
+    async with scripted.context() as context:
+        work = IncidentWork(context, case)
         watched = await watch_recovery(work, await take_baseline(work))
     assert not watched.recovered
     assert "longer than it is watched" in watched.why
@@ -362,8 +362,8 @@ async def test_what_other_services_failed_with_before_the_change_is_no_fault_of_
 ) -> None:
     scripted.looks = [[DOWN, CACHE_FINE], [DOWN, CACHE], [of("web", passed("http-80")), CACHE]]
     case = await scripted.opened()
-    async with scripted.ground() as ground:
-        work = IncidentWork(ground, case)
+    async with scripted.context() as context:
+        work = IncidentWork(context, case)
         baseline = await add_later_failures(work, await take_baseline(work))
         verified = await verify(work, baseline, 1)
     assert (verified.ok, verified.why) == (True, "")
@@ -374,8 +374,8 @@ async def test_what_begins_to_fail_with_the_change_counts_against_the_fix(
 ) -> None:
     scripted.looks = [[DOWN, CACHE_FINE]] * 2 + [[of("web", passed("http-80")), CACHE]]
     case = await scripted.opened()
-    async with scripted.ground() as ground:
-        work = IncidentWork(ground, case)
+    async with scripted.context() as context:
+        work = IncidentWork(context, case)
         baseline = await add_later_failures(work, await take_baseline(work))
         verified = await verify(work, baseline, 1, component="web")
     assert (verified.ok, verified.helped) == (False, False)
@@ -387,8 +387,8 @@ async def test_what_the_same_service_failed_with_later_has_to_pass_as_well(
     tls, fine = of("web", failed("tls-443")), of("web", passed("http-80"))
     scripted.looks = [[DOWN], [DOWN, tls], [fine, tls]]
     case = await scripted.opened()
-    async with scripted.ground() as ground:
-        work = IncidentWork(ground, case)
+    async with scripted.context() as context:
+        work = IncidentWork(context, case)
         baseline = await add_later_failures(work, await take_baseline(work))
         verified = await verify(work, baseline, 1)
     assert not verified.ok
@@ -401,8 +401,8 @@ async def test_a_revert_stays_if_the_checks_pass_that_a_copy_has_explained(
 ) -> None:
     scripted.looks = [[DOWN, CACHE], [DOWN, CACHE_FINE]]
     case = await scripted.opened()
-    async with scripted.ground() as ground:
-        work = IncidentWork(ground, case)
+    async with scripted.context() as context:
+        work = IncidentWork(context, case)
         rehearsal = FixRehearsal(explained=(explained,))
         baseline = await take_baseline(work)
         verified = await verify(work, baseline, 1, component="web", rehearsal=rehearsal)
@@ -420,8 +420,8 @@ async def test_a_revert_that_helped_stays_while_another_problem_lasts(
         [DOWN, of("web", passed("port-80")), disk],
     ]
     case = await scripted.opened()
-    async with scripted.ground() as ground:
-        work = IncidentWork(ground, case)
+    async with scripted.context() as context:
+        work = IncidentWork(context, case)
         rehearsal = FixRehearsal(explained=("http-80", "port-80"))
         baseline = await take_baseline(work)
         verified = await verify(work, baseline, 1, component="web", rehearsal=rehearsal)
@@ -444,8 +444,8 @@ async def test_a_service_that_answers_again_is_not_stopped_because_of_another_ou
         [DOWN, of("web", passed("port-80")), cache],
     ]
     case = await scripted.opened()
-    async with scripted.ground() as ground:
-        work = IncidentWork(ground, case)
+    async with scripted.context() as context:
+        work = IncidentWork(context, case)
         baseline = await add_later_failures(work, await take_baseline(work))
         verified = await verify(work, baseline, 1, component="web")
     assert (verified.ok, verified.helped) == (False, helped)
@@ -457,8 +457,8 @@ async def test_what_failed_before_an_escalation_does_not_undo_the_fix_of_a_new_f
     port = of("web", failed("port-80"))
     scripted.looks = [[DOWN, port], [DOWN, of("web", passed("port-80"))]]
     case = await scripted.opened()
-    async with scripted.ground() as ground:
-        work = IncidentWork(ground, case)
+    async with scripted.context() as context:
+        work = IncidentWork(context, case)
         baseline = await take_baseline(work)
         plain = await verify(work, baseline, 1, component="web")
         older = replace(baseline, failed_before=frozenset({"http-80"}))
@@ -476,8 +476,8 @@ async def test_the_problem_is_over_when_its_alert_was_resolved_and_not_when_chec
     change = ChangeBegan(run=case.run, incident=case.incident, call_id="c", command="x")
     alert = AlertRaised(run="watch", fingerprint="web", title="web", resolved=resolved)
     await Bus(scripted.journal).publish(joined, change, alert)
-    async with scripted.ground() as ground:
-        work = IncidentWork(ground, case)
+    async with scripted.context() as context:
+        work = IncidentWork(context, case)
         assert (await verify(work, await take_baseline(work), 1)).ok
     (verified,) = events(scripted, IncidentVerified)
     assert (verified.fine_since == alert.at) is known

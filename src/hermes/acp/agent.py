@@ -216,7 +216,7 @@ def _describe_servers(servers: Sequence[Any]) -> str:
         return ""
     names = [visible_line(str(each.name), 60) for each in servers[:MAX_LISTED_SERVERS]]
     return (
-        f"The editor offers MCP servers that nobody has reviewed; none was started: "
+        f"The editor offers MCP servers that are not reviewed; none was started: "
         f"{', '.join(names)}. To use one, run `hermes mcp add NAME -- COMMAND`."
     )
 

@@ -29,7 +29,7 @@ class AgentSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
     subagent_timeout: float = 600.0
     """Seconds after which a subagent is cut off, unless the task says otherwise."""
     max_depth: int = 1
-    """How deep subagents may delegate: 0 nobody delegates, 1 only the first agent does."""
+    """How deep subagents may delegate: 0: no agent delegates; 1: only the first one does."""
     compress_at: float = 0.8
     """Share of the model's window at which older messages give way to a summary."""
     keep_recent_turns: int = 6

@@ -55,7 +55,7 @@ COMMAND_GROUPS: tuple[tuple[str, str, CommandTable], ...] = (
             "traces": ("groups", "Runs and incidents for OpenTelemetry: show, send"),
             "plugins": ("people_groups", "Plug-ins: what they bring, and whether they work"),
             "doctor": ("admin.doctor", "Check the installation and every file it reads"),
-            "status": ("admin.status", "Show the configuration and the cost of today"),
+            "status": ("admin.status", "Show what runs, what is open, and the configuration"),
         },
     ),
     (

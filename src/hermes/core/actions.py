@@ -47,6 +47,8 @@ class ConfinementProfile(Value, kw_only=True, frozen=True):
     """TCP ports that it may connect to, with `network: ports`."""
     sockets: tuple[str, ...] = ()
     """Unix sockets that it may connect to."""
+    connecting: tuple[str, ...] = ()
+    """The programs in it that may use the network and these sockets; empty: all of them."""
     special: tuple[str, ...] = ()
     """Further rights by name: interfaces, raw-sockets, devices, network-settings, processes,
     listens, attach, audit."""
@@ -260,7 +262,7 @@ ApprovalScope = Literal["once", "session", "always"]
 class Approval(Value, kw_only=True, frozen=True):
     approved: bool
     by: str
-    """Who answered; `nobody` when no person could, or did."""
+    """Who answered; `nobody` when no person could or did."""
     scope: ApprovalScope = "once"
     reason: str = ""
     """The reason for a refusal, for the model and the person."""

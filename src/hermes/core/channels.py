@@ -1,6 +1,6 @@
 """Chat channels: messages in both directions, and the protocols that a channel implements.
 
-`Channel` is what every channel can do. What only some platforms can do is a Protocol of its own,
+`Channel` is what every channel can do. What only some platforms can do is a separate Protocol,
 checked with `isinstance`.
 """
 
@@ -89,7 +89,7 @@ class OutgoingMessage(Value, kw_only=True, frozen=True):
     """The same for every attempt. Channels that can, hand it to the platform against repetition."""
     to: Address
     text: str
-    """Plain text. A platform with a markup of its own gets every character of it escaped."""
+    """Plain text. On a platform with markup every special character is escaped."""
     spans: tuple[TextSpan, ...] = ()
     """How parts of the text are shown, by their beginning, the longer first. Where the platform
     knows no such style, the words stay."""

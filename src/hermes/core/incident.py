@@ -43,7 +43,7 @@ ALERT_TEXT_FACT = "text"
 QUESTION_LABEL = "question"
 """The label of an alert that is a question to people; nothing is changed for it."""
 NOT_REQUESTED = "nobody requested"
-"""Begins what a probe says of a page whose failure ended only because nobody asked for it."""
+"""Begins what a probe says of a page whose failure ended only because there were no requests."""
 WITHDRAWN_LABEL = "withdrawn"
 """The label of an alert that ended because its probe was removed: no recovery."""
 

@@ -134,7 +134,7 @@ R = TypeVar("R")
 
 
 class PluginWithSettings(Generic[P, R]):
-    """A function of a plug-in, and the struct of its own section of the settings."""
+    """A function of a plug-in, and the struct of the section of its settings."""
 
     def __init__(self, function: Callable[P, R], settings: type[msgspec.Struct]) -> None:
         update_wrapper(self, function)

@@ -31,7 +31,7 @@ class ChannelSettings(msgspec.Struct, kw_only=True, frozen=True, forbid_unknown_
     home_channel: ChatId = ""
     """The chat for notifications, and for what has no other address; empty: none."""
     allowed_users: tuple[ChatId, ...] = ()
-    """Ids of the people who may talk to Hermes there. Empty: nobody but those who are paired."""
+    """Ids of the people who may talk to Hermes there. Empty: only those who are paired."""
     allowed_groups: tuple[ChatId, ...] = ()
     """Ids of the groups in which Hermes answers. Empty: none."""
     mention: Literal["always", "thread", "free"] = "thread"
@@ -185,7 +185,7 @@ class TalkSettings(msgspec.Struct, kw_only=True, frozen=True, forbid_unknown_fie
     busy: Literal["steer", "queue", "interrupt"] = "steer"
     """What a message does while Hermes works: it steers the turn, waits, or interrupts it."""
     reset: Literal["none", "idle", "daily"] = "idle"
-    """When a chat begins a new session by itself."""
+    """When a chat begins a new session automatically."""
     idle: float = 86_400.0
     """Seconds without a message after which a session is over, for `reset: idle`."""
     daily_at: str = "04:00"
@@ -251,7 +251,7 @@ class ChannelsSettings(msgspec.Struct, kw_only=True, frozen=True, forbid_unknown
 
 
 class EventWebhookSettings(msgspec.Struct, kw_only=True, frozen=True, forbid_unknown_fields=True):
-    """An address that is told about events, an item of `hooks.webhooks`."""
+    """An address that is notified of events, an item of `hooks.webhooks`."""
 
     url: str
     """Where each event is sent, as JSON by POST."""
@@ -267,4 +267,4 @@ class HookSettings(msgspec.Struct, kw_only=True, frozen=True, forbid_unknown_fie
     """The section `hooks` of the configuration. Hooks themselves are folders of the home."""
 
     webhooks: tuple[EventWebhookSettings, ...] = ()
-    """Addresses that are told about events: url, events, secret_variable."""
+    """Addresses that are notified of events: url, events, secret_variable."""

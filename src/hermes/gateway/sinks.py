@@ -261,7 +261,7 @@ def open_sinks(
     names = [sink.name for sink, _ in found]
     if twice := sorted({name for name in names if names.count(name) > 1}):
         raise SettingsError(
-            f"sre.notices.sinks: duplicate name {', '.join(twice)}; give each a `name` of its own"
+            f"sre.notices.sinks: duplicate name {', '.join(twice)}; give each its own `name`"
         )
     return tuple(found)
 

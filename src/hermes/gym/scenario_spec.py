@@ -43,7 +43,7 @@ class HostFile(Value, kw_only=True, frozen=True):
 
 
 class HostFolder(Value, kw_only=True, frozen=True):
-    """An empty folder with a mode or an owner of its own."""
+    """An empty folder with its own mode or owner."""
 
     path: str
     """Absolute."""
@@ -70,7 +70,7 @@ class HostDisk(Value, frozen=True):
     megabytes: int
     """Its size."""
     inodes: int = 0
-    """The most files, folders and links on it; 0 for no limit of its own."""
+    """The most files, folders and links on it; 0 for no separate limit."""
 
 
 class HostSpec(Value, kw_only=True, frozen=True):

@@ -106,7 +106,7 @@ def fix_commands(files: Sequence[FixedFile]) -> list[FixCommand]:
 
 
 def _with_reload(made: FixCommand) -> FixCommand:
-    """The manager of units reads a changed definition only when it is told to."""
+    """The manager of units reads a changed definition only on request."""
     undo = f"{made.undo}; {RELOAD_UNITS}" if made.undo else ""
     return replace(made, command=f"{made.command} && {RELOAD_UNITS}", undo=undo)
 

@@ -20,7 +20,7 @@ _REFERENCE = re.compile(r"artifact://([a-z0-9][a-z0-9_.-]*)/([a-z0-9][a-z0-9_.-]
 
 class FileArtifacts:
     """Fulfils `ArtifactStore` and `StoresBytes`. What is stored is never changed: a second text of
-    the same name gets a reference of its own."""
+    the same name gets its own reference."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder

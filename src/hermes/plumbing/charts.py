@@ -1,7 +1,7 @@
 """Draws charts as SVG: colours by class, positions in percent, so that text keeps its size.
 
 Every chart has a title for screen readers. The classes are styled by the page; `standalone` adds
-colours for a file of its own.
+colours for a separate file.
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -164,7 +164,7 @@ def arrange_layers(names: Iterable[str], links: Sequence[tuple[str, str]]) -> li
 
 
 def standalone(chart: str, title: str, legend: Mapping[str, str], width_px: int) -> str:
-    """A chart as a file of its own, with a title and a legend by class."""
+    """A chart as a separate file, with a title and a legend by class."""
     entries = "".join(
         f'<rect class="{kind}" x="{16 + 180 * index}" y="42" width="12" height="12"/>'
         f'<text x="{34 + 180 * index}" y="53">{escape(text)}</text>'

@@ -12,7 +12,7 @@ from contextlib import suppress
 HEAPS = 1
 LARGE_BLOCK_BYTES = 128 * 1024
 """From this size on a block is given back to the system as soon as it is free. The default, which
-no longer rises by itself once it was set."""
+no longer rises automatically once it was set."""
 MAX_FREE_TOP_BYTES = 256 * 1024
 """Free memory at the end of the heap that is kept."""
 RELEASES = 50

@@ -11,7 +11,7 @@ class ScheduleSettings(msgspec.Struct, kw_only=True, frozen=True, forbid_unknown
     at_once: int = 4
     """Jobs at work at once; further ones wait. Built-in jobs do not count."""
     time_limit: float = 900.0
-    """Seconds for one run of a job that has no limit of its own; then it is cancelled whole."""
+    """Seconds for one run of a job without its own limit; then it is cancelled whole."""
     audit: str = "every hour"
     """When the host is audited; empty: never."""
     review: str = "every monday at 09:00"

@@ -72,7 +72,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     channels: ChannelsSettings = ChannelsSettings()
     """Chat platforms, and how people are talked to there."""
     hooks: HookSettings = HookSettings()
-    """Who is told about events."""
+    """Who is notified of events."""
     web: WebSettings = WebSettings()
     """The HTTP server: receives alerts, serves health and metrics."""
     store: StoreSettings = StoreSettings()

@@ -153,7 +153,7 @@ class FixTestPolicy(PolicyWrapper):
 
 
 class RecentChangePolicy(PolicyWrapper):
-    """Asks before a recent change by a person, or by somebody unknown, is reverted, unless a rule
+    """Asks before a recent change by a person, or by an unknown author, is reverted, unless a rule
     whose name begins with `recent-changes` allows or announces it. An announcement by other rules
     is not enough: silence is no approval. `recent`: by call, who made the change."""
 

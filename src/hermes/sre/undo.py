@@ -124,7 +124,7 @@ def _can_be_copied(path: str) -> bool:
 
 PrepareChange = Callable[[bool], Awaitable[str]]
 """Is awaited before the first change of an attempt, with whether people were asked about it.
-Returns how the problem has ended by itself meanwhile, else an empty text."""
+Returns how the problem has ended meanwhile without our work, else an empty text."""
 
 
 class ChangeRecorder:

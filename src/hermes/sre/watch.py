@@ -192,7 +192,7 @@ class IncidentWatch:
             await self._bus.publish(*withdrawals, event)
 
     async def _withdraw_approvals(self, run: str) -> Sequence[Event]:
-        """Return events that withdraw all questions of this run that nobody has answered. Raises
+        """Return events that withdraw all unanswered questions of this run. Raises
         `StoreError`."""
         withdrawals: dict[str, Event] = {}
         async for recorded in self._bus.journal.read(kinds=APPROVAL_KINDS):

@@ -187,7 +187,7 @@ class ChatChannelContract(SendingChannelContract):
             await platform.repeat_last()
             await platform.write("after")
             second = await next_message()
-        # A platform's client may drop the repetition by itself.
+        # The client of a platform may drop the repetition.
         assert second.key == first.key or second.text == "after"
 
     async def test_in_a_group_it_is_said_whether_we_are_meant(
@@ -339,7 +339,7 @@ class ChatChannelContract(SendingChannelContract):
     async def test_a_lost_connection_loses_no_message(
         self, platform: ChatPlatform, channel: Channel
     ) -> None:
-        """The channel connects again by itself, or it fails and the next one hears it. What was
+        """The channel reconnects, or it fails and the next one receives the message. What was
         not acknowledged may come again, with its key."""
         async with listening(platform, channel) as next_message:
             await platform.write("before")

@@ -131,7 +131,7 @@ def make_compiler_tools(create: CreateSkill, find: FindSkill) -> dict[str, Tool]
         name: str,
         arguments: Annotated[dict[str, Any], about("its parameters")],
     ) -> str:
-        """Call a Python skill that is not a tool of its own."""
+        """Call a Python skill that is not a separate tool."""
         return await find(name)(context, arguments)
 
     return {"skill_create": skill_create, "skill_call": skill_call}

@@ -91,7 +91,7 @@ terminal = make_terminal()
 
 MAX_CANDIDATES, MAX_COPY_TIMEOUT_S = 4, 60.0
 CopyRunner = Callable[[Sequence[str], float], Awaitable[str]]
-"""Runs each command on a copy of its own, for at most so many seconds; returns what they showed."""
+"""Runs each command on a separate copy, for at most so many seconds; returns what they showed."""
 
 
 def make_try_on_copy(run: CopyRunner) -> FunctionTool:

@@ -30,6 +30,7 @@ from hermes.environments.open import select_variables
 from hermes.environments.sandbox import SandboxEnvironment
 from hermes.environments.settings import TerminalSettings
 
+HANG_GUARD_S = 120
 MOST, ELSEWHERE = 48, 15
 """Processes allowed in a sandbox; those that the other sandbox may start meanwhile."""
 QUICK = [*network.ATTEMPTS, *places.ATTEMPTS, *rights.ATTEMPTS]
@@ -172,7 +173,7 @@ def control(world: World, who: str) -> dict[str, list[str]]:
                 cwd=world.work, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
                 stderr=subprocess.STDOUT, close_fds=False,
             )  # fmt: skip
-            output, _ = shell.communicate(timeout=30)
+            output, _ = shell.communicate(timeout=HANG_GUARD_S)
             found[attempt.name] = damage_in_time(world, output.decode("utf-8", "replace"))
     return found
 

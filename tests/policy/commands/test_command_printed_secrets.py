@@ -177,3 +177,55 @@ def test_its_neighbour_that_prints_none_only_looks(command: str) -> None:
 def test_the_own_environment_holds_no_secrets_and_may_be_listed(command: str) -> None:
     """Commands get none of Hermes' keys (`test_local_environment.py`), so a list shows none."""
     assert not beyond(command)
+
+
+PRINTS_REQUESTS = """
+aws --debug s3 ls
+aws s3 ls --deb
+gcloud compute instances list --log-http
+az vm list --debug
+kubectl get pods -v9
+kubectl -v=8 get pods
+kubectl get pods --v 10
+kubectl -v "$level" get pods
+kubectl -v 9 exec web -- ls
+oc --loglevel=9 get pods
+doctl --trace compute droplet list
+openstack --debug server list
+hcloud --debug server list
+s3cmd -d ls
+gsutil -D ls
+wget -d --spider https://example.org
+http --verbose https://example.org
+ldapsearch -d 7 -x uid=a
+vault status -output-curl-string
+etcdctl --debug member list
+TF_LOG=trace terraform plan
+TF_LOG="$x" terraform plan
+export TF_LOG=trace
+GH_DEBUG=api gh pr list
+GODEBUG=http2debug=2 kubectl get pods
+VAULT_OUTPUT_CURL_STRING=1 vault status
+"""
+
+PRINTS_NO_REQUESTS = """
+kubectl get pods -v=6
+kubectl get pods -v 2
+TF_LOG= terraform plan
+TF_LOG=error terraform plan
+RUST_LOG=warn hcloud server list
+DEBUG=1 ls
+helm template . --debug
+docker --debug ps
+aws s3 ls --no-paginate
+"""
+
+
+@pytest.mark.parametrize("command", cases(PRINTS_REQUESTS))
+def test_a_client_that_prints_its_requests_prints_its_tokens(command):
+    assert "secret-read" in effects(command)
+
+
+@pytest.mark.parametrize("command", cases(PRINTS_NO_REQUESTS))
+def test_other_options_for_more_words_print_no_tokens(command):
+    assert not beyond(command)

@@ -101,7 +101,7 @@ def keep_failing_state(
 
 
 def encode_probe(probe: Probe) -> str:
-    """Encode a probe as a file declares it. The policy admits it anew wherever it runs."""
+    """Encode a probe as a file declares it. The policy decides about it again wherever it runs."""
     fields = {name: getattr(probe, name) for name in Probe.__struct_fields__}
     return msgspec.json.encode(Probe(**fields)).decode()
 

@@ -1,4 +1,4 @@
-"""`hermes status`: shows the configuration and what today has cost."""
+"""`hermes status`: what runs, what is open, the configuration, and what today has cost."""
 
 from datetime import UTC, datetime
 from pathlib import Path
@@ -7,28 +7,44 @@ from typing import cast
 import click
 
 from hermes import __version__
+from hermes.app.incidents.views import APPROVAL_LOOKBACK
 from hermes.cli.context import load_settings
 from hermes.cli.lazy import cli_command
 from hermes.cli.output import print_fields, print_json
 from hermes.cli.render.lines import format_time
+from hermes.cli.render.terminal_text import clean, clip
 from hermes.core.errors import HermesError
-from hermes.core.events.jobs import JobPaused, JobResumed
+from hermes.core.events.jobs import SCHEDULE_RUN, JobPaused, JobResumed
 from hermes.core.events.operations import HOOKS_FOLDER
 from hermes.core.events.runs import ModelAnswered
+from hermes.core.incident import WATCH_RUN, Incident
 from hermes.core.messages import Usage
 from hermes.memory.store import JournalStore, display_location, store_exists
 from hermes.models.catalog import resolve_reference
+from hermes.plumbing.files import is_locked
+from hermes.policy.approvals.history import read_approval_history
 from hermes.settings.load import LoadedSettings
+from hermes.sre.reports.report_data import LISTING_KINDS, list_incidents
 
 RHYTHMS = ("health", "audit", "briefing", "review")
+LABELS = {
+    "place": "environment",
+    "open_incidents": "incidents",
+    "waiting_approvals": "approvals",
+    "latest": "latest conversation",
+}
 
 
 @cli_command("hermes status --json | jq .model")
 def status(ctx: click.Context, as_json: bool) -> None:
-    """Show home, model, environment, tools, conversations and what today has cost."""
+    """Show what runs, what is open, home, model, environment, and what today has cost."""
     loaded = load_settings(ctx)
     settings = loaded.settings
     facts: dict[str, object] = {
+        "watch": _process_state(loaded, WATCH_RUN, "start one: hermes watch"),
+        "schedule": _process_state(loaded, SCHEDULE_RUN, "start one: hermes up"),
+        "open_incidents": [],
+        "waiting_approvals": 0,
         "version": __version__,
         "home": str(loaded.home),
         "config": "config.yaml" if (loaded.home / "config.yaml").exists() else "defaults only",
@@ -49,7 +65,9 @@ def status(ctx: click.Context, as_json: bool) -> None:
     if as_json:
         print_json(facts)
     else:
-        shown = {name.replace("_", " "): value for name, value in facts.items()}
+        shown = {LABELS.get(name, name.replace("_", " ")): value for name, value in facts.items()}
+        shown["incidents"] = _open_incidents_text(cast("list[str]", facts["open_incidents"]))
+        shown["approvals"] = _approvals_text(cast("int", facts["waiting_approvals"]))
         if channels:
             shown["channels"] = "; ".join(f"{name}: {words}" for name, words in channels.items())
         if paused := cast("dict[str, str]", facts.get("paused", {})):
@@ -57,6 +75,26 @@ def status(ctx: click.Context, as_json: bool) -> None:
         if hooks:
             shown["hooks"] = "; ".join(f"{name}: {words}" for name, words in hooks.items())
         print_fields(shown)
+
+
+def _process_state(loaded: LoadedSettings, run: str, advice: str) -> str:
+    """Return whether a process of this machine does this work for the home."""
+    running = is_locked(loaded.home / "locks" / f"{run}.lock")
+    return "running" if running else f"not running; {advice}"
+
+
+def _open_incidents_text(titles: list[str]) -> str:
+    if not titles:
+        return "none open"
+    return f"{len(titles)} open: {clip(clean(titles[-1]), 60)} (hermes incident list --open)"
+
+
+def _approvals_text(waiting: int) -> str:
+    return f"{waiting} waiting for an answer (hermes approvals list)" if waiting else "none waiting"
+
+
+def _incident_title(incident: Incident) -> str:
+    return f"{incident.severity} {incident.details.title}"
 
 
 def _key_state(loaded: LoadedSettings) -> str:
@@ -125,7 +163,16 @@ def _journal_summary(loaded: LoadedSettings) -> dict[str, object]:
             if isinstance(recorded.event, ModelAnswered):
                 spent += recorded.event.usage
         paused = await _paused_rhythms(journal)
+        approvals = await read_approval_history(
+            journal, since=datetime.now(UTC) - APPROVAL_LOOKBACK
+        )
         return {
+            "open_incidents": [
+                _incident_title(each)
+                for each in await list_incidents(journal, kinds=LISTING_KINDS)
+                if each.unresolved
+            ],
+            "waiting_approvals": sum(1 for _ in approvals.open_questions(datetime.now(UTC))),
             "conversations": len(runs),
             "latest": runs[0].id if runs else None,
             "today_tokens": spent.tokens,

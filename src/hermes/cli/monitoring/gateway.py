@@ -39,7 +39,7 @@ def run(ctx: click.Context, model: str) -> int:
 
 
 async def _run(loaded: LoadedSettings, model: str) -> bool:
-    """Return False when the gateway ended by itself."""
+    """Return False when the gateway ended without a signal."""
     from hermes.app.channels.gateway import keep_gateway
     from hermes.app.service.manager_notification import ManagerNotification
 

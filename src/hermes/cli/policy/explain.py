@@ -208,8 +208,11 @@ def _print_explanation(explanation: PolicyExplanation) -> None:
     _print_section("audit", [f"{each.rule} would say {each.effect}" for each in verdict.audited])
     _print_section("only known when it runs", _unshown_reasons(explanation.effects))
     _print_section(
-        "nearly",
-        [f"{m.rule} would say {m.effect}, but for {m.missed[0]}" for m in explanation.near_misses],
+        "almost matched",
+        [
+            f"{m.rule} ({m.effect}): its condition {m.missed[0]} does not hold"
+            for m in explanation.near_misses
+        ],
     )
     echo()
     print_fields({"action": verdict.hash})

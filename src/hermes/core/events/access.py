@@ -63,7 +63,7 @@ class WebLoginCreated(BaseEvent, tag="web.login", kw_only=True, frozen=True):
 
 
 class WebSessionStarted(BaseEvent, tag="web-session.started", kw_only=True, frozen=True):
-    """Somebody has used a link: a browser may act as this person. The digest is of its cookie."""
+    """A link was used: a browser may act as this person. The digest is of its cookie."""
 
     session: str
     """Its id."""

@@ -104,7 +104,7 @@ class IncidentAcknowledged(BaseEvent, tag="incident.acknowledged", kw_only=True,
 
 
 class IncidentHint(BaseEvent, tag="incident.hint", kw_only=True, frozen=True):
-    """A person said something about an incident. Nobody has verified it, and it is no order."""
+    """What a person said about an incident. It is unverified, and it is no order."""
 
     incident: str
     person: str
@@ -113,7 +113,7 @@ class IncidentHint(BaseEvent, tag="incident.hint", kw_only=True, frozen=True):
 
 class IncidentReopened(BaseEvent, tag="incident.reopened", kw_only=True, frozen=True):
     """An incident was opened again, by a person, or by triage because its service fails in a way
-    that nobody has worked on."""
+    without any work on it."""
 
     incident: str
     by: str
@@ -180,7 +180,7 @@ class IncidentAssessed(BaseEvent, tag="incident.assessed", kw_only=True, frozen=
 
 
 class EscalationLine(Value, kw_only=True, frozen=True):
-    """A fact, command or need that people are told when an incident is escalated."""
+    """A fact, command or need that people receive when an incident is escalated."""
 
     about: str
     """What it is about: process, error, log (older lines), file, configuration, port, disk,

@@ -56,7 +56,7 @@ class JobSpec(Value, kw_only=True, frozen=True):
     model: str = ""
     toolsets: tuple[str, ...] = ()
     skills: tuple[str, ...] = ()
-    """Skills that the agent is told to read first."""
+    """Skills that the agent has to read first."""
     directory: str = ""
     limits: JobLimits = JobLimits()
     overlap: OverlapRule = "skip"
@@ -128,7 +128,7 @@ class JobStarted(BaseEvent, tag="job.started", kw_only=True, frozen=True):
 
 
 class JobEnded(BaseEvent, tag="job.ended", kw_only=True, frozen=True):
-    """The result. Its delivery is a state of its own: that of the notification.
+    """The result. Its delivery is a separate state: that of the notification.
 
     Of built-in jobs, which can be repeated without harm, this is the only event.
     """
@@ -165,7 +165,7 @@ class JobMissed(BaseEvent, tag="job.missed", kw_only=True, frozen=True):
 
 
 class ScheduleInterrupted(BaseEvent, tag="schedule.interrupted", kw_only=True, frozen=True):
-    """Due times of jobs passed without a run; told to people once for all of them."""
+    """Due times of jobs passed without a run; one notification reports all of them."""
 
     jobs: tuple[str, ...]
     count: int

@@ -14,7 +14,7 @@ class ReviewedTool(Value, frozen=True):
     digest: str
     risk: Risk
     classed: bool = True
-    """False: nobody chose its class, and it asks each time."""
+    """False: no person chose its class, and it asks each time."""
 
 
 class McpServerReviewed(BaseEvent, tag="mcp.reviewed", kw_only=True, frozen=True):

@@ -27,7 +27,7 @@ class PersonRemoved(BaseEvent, tag="person.removed", kw_only=True, frozen=True):
 
 
 class PairingApproved(BaseEvent, tag="pairing.approved", kw_only=True, frozen=True):
-    """Somebody may talk to Hermes on this channel, and has this id of the person `name`, if any."""
+    """A person may talk to Hermes on this channel. The id belongs to the person `name`, if any."""
 
     channel: str
     id: str
@@ -38,7 +38,7 @@ class PairingApproved(BaseEvent, tag="pairing.approved", kw_only=True, frozen=Tr
 
 
 class PairingRevoked(BaseEvent, tag="pairing.revoked", kw_only=True, frozen=True):
-    """They may no longer talk to Hermes there, and the id belongs to nobody."""
+    """They may no longer talk to Hermes there, and the id belongs to no person."""
 
     channel: str
     id: str

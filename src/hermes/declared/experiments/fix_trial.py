@@ -1,4 +1,4 @@
-"""Tests fixes on copies of a host: each on a copy of its own, beside one that stays unchanged.
+"""Tests fixes on copies of a host: each on a separate copy, beside one that stays unchanged.
 
 A test counts only if the failure shows on the copies before, and is still there on the unchanged
 one afterwards: otherwise the copy has recovered for other reasons.

@@ -307,7 +307,7 @@ def _commands_of(name: str, supervisors: HostSupervisors) -> dict[str, str]:
 
 
 def _unit_text(unit: HostUnit) -> str:
-    """As a unit of systemd. A program that goes to the background by itself is followed there.
+    """As a unit of systemd. A program that moves to the background is followed there.
     Files of variables are those that the program names; they may be missing."""
     lines = [*unit.definition, f"SourcePath={unit.file or unit.kind}"]
     if unit.kind == "daemon":

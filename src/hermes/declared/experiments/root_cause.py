@@ -261,7 +261,7 @@ class _Investigation:
         )
 
     def _first_open(self, candidates: Sequence[Revert]) -> list[Revert]:
-        """The most suspicious of them that is not known to be no cause by itself."""
+        """The most suspicious of them that is not known to be no cause alone."""
         return [each for each in candidates if self._known_outcome(each) in ("", "fails")][:1]
 
     def _known_outcome(self, kept: Revert) -> str:

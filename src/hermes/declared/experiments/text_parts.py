@@ -48,7 +48,7 @@ def _differing_ranges(
 def _split_range(
     old: Sequence[str], new: Sequence[str], bounds: tuple[int, int, int, int]
 ) -> list[TextPart]:
-    """An edited line is a part of its own, beside lines that were removed or added."""
+    """An edited line is a separate part, beside lines that were removed or added."""
     a, b, c, d = bounds
     if not all(line.endswith("\n") for line in (*old[a:b], *new[c:d])):
         return _split_equally_long(a, b, c, d)  # two lines would become one

@@ -191,6 +191,8 @@ class ConnectionSupervisor:
         self._connecting: dict[int, NotifiedCall] = {}
         self._poll = select.poll()
         self._poll.register(listener, select.POLLIN)
+        self.interval_ms: int | None = None
+        """How often `look_around` is called; None for never."""
 
     def expect_many_calls(self) -> None:
         """Caller and supervisor take turns on one processor, which is faster (Linux 6.6)."""
@@ -201,7 +203,10 @@ class ConnectionSupervisor:
 
     def serve(self) -> None:
         while True:
-            for fd, event in self._poll.poll():
+            ready = self._poll.poll(self.interval_ms)
+            if self.interval_ms is not None:
+                self.look_around()
+            for fd, event in ready:
                 if fd in self._connecting:
                     self._connected(fd)
                 elif fd != self._listener:
@@ -215,12 +220,15 @@ class ConnectionSupervisor:
         """Answers the call. Raises `OSError` to be passed on to the caller."""
         raise NotImplementedError
 
-    def may_reach(self, real: str, status: os.stat_result) -> bool:
+    def may_reach(self, call: NotifiedCall, real: str, status: os.stat_result) -> bool:
         """Return whether the unix socket at this path may be connected to."""
         raise NotImplementedError
 
     def refused(self, call: NotifiedCall, what: str) -> None:
         """Called before a connection is refused."""
+
+    def look_around(self) -> None:
+        """Called at least every `interval_ms`, if that is set."""
 
     def handle_ready(self, fd: int) -> None:
         """Called when a descriptor that a subclass registered is ready."""
@@ -268,7 +276,7 @@ class ConnectionSupervisor:
         real = os.path.realpath(visible)
         at = os.open(real, os.O_PATH | os.O_NOFOLLOW | os.O_CLOEXEC)
         try:
-            if not self.may_reach(real, os.fstat(at)):
+            if not self.may_reach(call, real, os.fstat(at)):
                 self.refused(call, f"the socket {real}")
                 raise PermissionError(EACCES, "")
             own = struct.pack("=H", _socket.AF_UNIX) + f"/proc/self/fd/{at}".encode() + b"\0"

@@ -26,15 +26,35 @@ from hermes.environments.confinement.call_supervisor import (
     signed_int,
     socket_option,
 )
-from hermes.environments.confinement.enforcement import CHANGE_CALLS, NO_READ_FLAGS, SIGNAL_CALLS
+from hermes.environments.confinement.enforcement import (
+    AF_PACKET,
+    CHANGE_CALLS,
+    NO_READ_FLAGS,
+    SIGNAL_CALLS,
+    free_share,
+)
+from hermes.environments.confinement.installed_programs import (
+    MAX_GENERATIONS,
+    ConnectingPrograms,
+    parent_and_session,
+)
+from hermes.environments.confinement.limits import DiskLimit
 from hermes.environments.confinement.messages import VerdictRules
-from hermes.environments.confinement.read_check import ReadCheck, ReadRefused, matches_pattern
+from hermes.environments.confinement.read_check import (
+    ReadCheck,
+    ReadRefused,
+    changed_paths,
+    matches_pattern,
+)
 from hermes.environments.confinement.seccomp import AF_INET, AF_INET6
 from hermes.environments.confinement.supervised_changes import ChangeRefused, SupervisedChanges
+from hermes.environments.confinement.verdict_paths import NAME_SERVICE_SOCKETS
 
 MAX_REPORTS = 32
 """Limits the reports of a command that tries the same again and again."""
-MAX_GENERATIONS = 16
+LARGE_FILES = 4
+"""A command may write as much in all as this number of files of the largest size."""
+DISK_CHECK_MS = 500
 MAX_KILL_ROUNDS, KILL_INTERVAL_S = 50, 0.02
 """Processes that are forked meanwhile need several rounds; one that hides is left alone."""
 SHM_CREATOR_OFFSET = 80
@@ -50,23 +70,30 @@ FILE_CALLS = frozenset({"open", "openat", *CHANGE_CALLS.split()})
 
 
 class CommandSupervisor(ConnectionSupervisor):
-    """`report` is the descriptor to which refusals are written, a line each."""
+    """`leader` is the first process of the command, `report` the descriptor to which refusals are
+    written, a line each."""
 
-    def __init__(self, listener: int, rules: VerdictRules, report: int) -> None:
+    def __init__(self, listener: int, rules: VerdictRules, report: int, *, leader: int) -> None:
         super().__init__(listener)
         self._rules, self._report_writer, self.ports = rules, report, rules.ports
+        self._leader = leader
         self._terminals = OwnedTerminals()
         self._changes = SupervisedChanges(rules, self._terminals)
         self._reads = ReadCheck(rules, self._changes) if rules.checks_reads else None
         if self._reads is not None:
             self.expect_many_calls()
+        self._programs = ConnectingPrograms(rules.connecting)
         self._reported: set[bytes] = set()
+        self._disk: DiskLimit | None = None
+        if rules.max_file_bytes:
+            self._disk = DiskLimit(changed_paths(rules), LARGE_FILES * free_share(rules))
+            self.interval_ms = DISK_CHECK_MS
         scopes = landlock.landlock_version() >= landlock.VERSION_WITH_SCOPES
         self._scoped = scopes and not rules.sees_processes
 
-    def watch_hermes(self, hermes: int, session: int) -> None:
-        """`hermes` is a descriptor of its process; `session` is that of the command."""
-        self._session, self._kill_rounds = session, 0
+    def watch_hermes(self, hermes: int) -> None:
+        """`hermes` is a descriptor of its process; the command has a session of its own."""
+        self._kill_rounds = 0
         if self._rules.ends_with_hermes:
             self._poll.register(hermes, select.POLLIN)
 
@@ -79,6 +106,19 @@ class CommandSupervisor(ConnectionSupervisor):
             process_control.send_signal(pid, process_control.SIGKILL)
         return time.sleep(KILL_INTERVAL_S)
 
+    def look_around(self) -> None:
+        """Nobody was asked how much the command writes in all, so it is ended."""
+        if self._disk is None or not self._disk.exceeded(self._leader):
+            return
+        self._write_report("size", f"{self._disk.limit >> 20} MiB")
+        self._disk, self.interval_ms = None, None
+        for _ in range(MAX_KILL_ROUNDS):
+            if not (found := self._find_processes()):
+                break
+            for pid in found:
+                process_control.send_signal(pid, process_control.SIGKILL)
+            time.sleep(KILL_INTERVAL_S)
+
     def decide(self, call: NotifiedCall) -> None:
         name = SYSCALL_NAMES.get(call.number, "")
         try:
@@ -90,8 +130,14 @@ class CommandSupervisor(ConnectionSupervisor):
             self._report(call, "read", refused.path, refused.why)
             call.refuse(refused.error)
 
-    def may_reach(self, real: str, status: os.stat_result) -> bool:
-        return any(matches_pattern(real, pattern) for pattern in self._rules.sockets)
+    def may_reach(self, call: NotifiedCall, real: str, status: os.stat_result) -> bool:
+        if any(matches_pattern(real, each) for each in NAME_SERVICE_SOCKETS):
+            return True
+        granted = any(matches_pattern(real, pattern) for pattern in self._rules.sockets)
+        return granted and self._may_connect(call)
+
+    def _may_connect(self, call: NotifiedCall) -> bool:
+        return self._programs.includes(call.pid, self._leader)
 
     def refused(self, call: NotifiedCall, what: str) -> None:
         self._report(call, "connect", what)
@@ -122,9 +168,17 @@ class CommandSupervisor(ConnectionSupervisor):
     def _open_socket(self, call: NotifiedCall) -> None:
         if self._asks_about_interfaces(call):
             return self._make_silent_socket(call)
+        if self._is_granted_socket(call) and self._may_connect(call):
+            return call.proceed()
         family = _SOCKET_FAMILY_NAMES.get(signed_int(call.arguments[0]), "a special protocol")
         self._report(call, "socket", family)
         return call.refuse(EACCES)
+
+    def _is_granted_socket(self, call: NotifiedCall) -> bool:
+        family = signed_int(call.arguments[0])
+        if family == AF_PACKET:
+            return self._rules.raw_sockets
+        return self._rules.network and family in (AF_INET, AF_INET6)
 
     def _asks_about_interfaces(self, call: NotifiedCall) -> bool:
         family, kind, protocol = map(signed_int, call.arguments[:3])
@@ -196,17 +250,17 @@ class CommandSupervisor(ConnectionSupervisor):
         for _ in range(MAX_GENERATIONS):
             if above in (caller, 0, 1):
                 break
-            above = _parent_and_session(above)[0]
+            above = parent_and_session(above)[0]
         return above == caller
 
     def _find_processes(self) -> "set[int]":
         """Those in the session of the command or with its mark, and their descendants."""
         pids = [int(name) for name in os.listdir("/proc") if name.isdigit()]  # noqa: PTH208
-        known = {pid: _parent_and_session(pid) for pid in pids}
+        known = {pid: parent_and_session(pid) for pid in pids}
         found = {
             pid
             for pid, (_, session) in known.items()
-            if session == self._session or self._carries_mark(pid)
+            if session == self._leader or self._carries_mark(pid)
         }
         while more := {pid for pid, (parent, _) in known.items() if parent in found} - found:
             found |= more
@@ -230,7 +284,10 @@ class CommandSupervisor(ConnectionSupervisor):
     def _report(self, call: NotifiedCall, kind: str, what: str, why: str = "") -> None:
         optional = any(matches_pattern(what, pattern) for pattern in self._rules.optional)
         program = call.program().replace("\n", "?")
-        words = (kind, what.replace("\n", "?"), program, why, "optional" if optional else "")
+        self._write_report(kind, what, program, why, "optional" if optional else "")
+
+    def _write_report(self, kind: str, what: str, *more: str) -> None:
+        words = (kind, what.replace("\n", "?"), *more)
         line = "\0".join(words).encode("utf-8", "replace") + b"\n"
         if line in self._reported or len(self._reported) >= MAX_REPORTS:
             return
@@ -242,7 +299,7 @@ class CommandSupervisor(ConnectionSupervisor):
 
 
 def _lock_or_wait(call: NotifiedCall, fd: int) -> None:
-    """Answers the call. A lock that another holds is waited for in a process of its own."""
+    """Answers the call. A separate process waits for a lock that another process holds."""
     operation = signed_int(call.arguments[1])
     try:
         fcntl.flock(fd, operation | fcntl.LOCK_NB)
@@ -269,12 +326,3 @@ _SOCKET_FAMILY_NAMES = {
     10: "the network (IPv6)",
     17: "raw network packets",
 }
-
-
-def _parent_and_session(pid: int) -> "tuple[int, int]":
-    try:
-        with open(f"/proc/{pid}/stat", "rb") as file:  # noqa: PTH123
-            fields = file.read().rpartition(b")")[2].split()
-            return int(fields[1]), int(fields[3])
-    except (OSError, IndexError, ValueError):
-        return 0, 0

@@ -185,7 +185,7 @@ def _cover(copied: CopiedRoot, path: str, request: CopyRequest) -> None:
 
 
 def _takes_user_attributes(folder: str) -> bool:
-    """Since Linux 6.6. With them, a replaced folder can be told from a changed one."""
+    """Since Linux 6.6. With them, a replaced folder can be distinguished from a changed one."""
     try:
         os.setxattr(folder, "user.tried", b"")
         os.removexattr(folder, "user.tried")

@@ -99,7 +99,7 @@ def _lower_limit(kind: int, value: int) -> None:
     resource.setrlimit(kind, (value, value))
 
 
-def _free_share(rules: VerdictRules) -> int:
+def free_share(rules: VerdictRules) -> int:
     """A part of the space that is free where the command may write."""
     found = rules.max_file_bytes
     for path in (*rules.trees, *rules.exact):
@@ -142,9 +142,20 @@ class VerdictEnforcer:
         except OSError:
             self._ready = None  # `enforce` gets the same error and reports it
         self._program(VerdictRules())
-        _capabilities()
+        self._touch_memory()
         if self._privileged:
-            self._stand_ins.take()
+            self._stand_ins.rehearse()
+
+    def _touch_memory(self) -> None:
+        """Does without effect what `enforce` does: memory that a fork shares is copied when it is
+        first used, and that takes longer than these calls."""
+        rules = VerdictRules.unpack(VerdictRules().pack())
+        rules.trees, rules.max_file_bytes = ("/",), MIN_FILE_BYTES
+        free_share(rules)
+        resource.setrlimit(resource.RLIMIT_DATA, resource.getrlimit(resource.RLIMIT_DATA))
+        os.close(landlock.open_path_handle("/"))
+        kernel.prctl(process_control.PR_CAPBSET_READ, 0)
+        _capabilities()
 
     def why_visible(self) -> str:
         """Return why files with secrets cannot be hidden; empty when they can.
@@ -174,7 +185,7 @@ class VerdictEnforcer:
                 kernel.prctl(NO_NEW_PRIVILEGES, 1)
             grants.restrict()
         if rules.max_file_bytes:
-            _lower_limit(resource.RLIMIT_FSIZE, min(rules.max_file_bytes, _free_share(rules)))
+            _lower_limit(resource.RLIMIT_FSIZE, min(rules.max_file_bytes, free_share(rules)))
             memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
             _lower_limit(resource.RLIMIT_DATA, max(MIN_MEMORY_BYTES, memory // 2))
         listener = seccomp.install_filter_with_listener(self._program(rules))
@@ -271,7 +282,7 @@ def build_filter(rules: VerdictRules) -> list[CallRefusal]:
             )
         )
     if rules.network and not rules.listens:
-        found.append(CallNotification("listen"))  # without `bind` it takes a port of its own
+        found.append(CallNotification("listen"))  # without `bind` the kernel chooses a port
     if rules.sees_processes:
         # With a descriptor of another process, such as the supervisor, a command could escape.
         attaching = () if rules.may_attach else ATTACHING_CALLS
@@ -311,9 +322,9 @@ def _refused_sockets(rules: VerdictRules) -> tuple[ArgumentCondition, ...]:
 
     Sockets that only ask about interfaces are made by the supervisor, so that they cannot send."""
     families = [seccomp.AF_UNIX, seccomp.AF_NETLINK]
-    if rules.network:
+    if rules.network and not rules.connecting:  # else the supervisor looks who makes one
         families += [seccomp.AF_INET, seccomp.AF_INET6]
-    if rules.raw_sockets:
+    if rules.raw_sockets and not rules.connecting:
         families.append(AF_PACKET)
     return (ArgumentCondition(0, *families, unless=True),)
 

@@ -14,7 +14,7 @@ from hermes.environments.confinement import kernel
 CLONE_NEW_MOUNTS, MOUNT_BIND, MOUNT_RECURSIVE, MOUNT_SLAVE = 0x20000, 0x1000, 0x4000, 1 << 19
 MOUNT_ATTRIBUTES, UMOUNT_DETACH, AT_FDCWD = 2 | 4 | 8, 2, -100
 """No set-user-ID programs, devices or programs on it."""
-OPEN_TREE_CLONE, AT_EMPTY_PATH = 1, 0x1000
+OPEN_TREE_CLONE, AT_EMPTY_PATH, MOVE_MOUNT_EMPTY_PATH = 1, 0x1000, 4
 FSOPEN_CLOSE_ON_EXEC, FSCONFIG_STRING, FSCONFIG_CREATE = 1, 1, 6
 MAX_ACCOUNT_FILE_BYTES = 1 << 20
 ACCOUNT_FILES = ("/etc/shadow", "/etc/shadow-", "/etc/gshadow", "/etc/gshadow-")
@@ -67,11 +67,14 @@ def _matching_files(pattern: str) -> "list[str]":
 class StandIns:
     """Stand-ins for hidden files, on a file system without a name that only this process has."""
 
-    def __init__(self) -> None:
+    def __init__(self, *, copies_mounts: bool = True) -> None:
+        """`copies_mounts`: each file may be mounted on its own, if the kernel can (Linux 6.15)."""
         self._tmpfs = -1
+        self._may_copy, self._copies_mounts = copies_mounts, False
         self._is_own = False
         """Whether no other process uses the same mount, which can be put in place only once."""
-        self._ready: dict[str, tuple[tuple[int, ...], str]] = {}
+        self._ready: dict[str, tuple[tuple[int, int, int], str]] = {}
+        """The state of a file and the name of its stand-in."""
 
     def prepare(self) -> None:
         """Called ahead of time: makes those that nearly every command needs."""
@@ -87,24 +90,23 @@ class StandIns:
                 self._make(path)
         except OSError:
             return  # `hide` gets the same error
+        if self._may_copy:
+            self._copies_mounts = self._try_copy()
 
-    def take(self) -> None:
-        """Called in a process that will become a command: gives it a mount of its own.
+    def _try_copy(self) -> bool:
+        try:
+            os.close(self._copied_mount(b"", AT_EMPTY_PATH))
+        except OSError:
+            return False
+        return True
 
-        Linux 6.15 can copy a mount without a place; an older one needs a new file system.
-        """
-        if self._is_own:
-            return
-        self._is_own = True
-        shared, self._tmpfs = self._tmpfs, -1
-        if shared >= 0:
-            flags = OPEN_TREE_CLONE | AT_EMPTY_PATH | os.O_CLOEXEC
-            try:
-                self._tmpfs = kernel.system_call("open_tree", shared, b"", flags)
-            except OSError:
-                self._ready = {}
-        if self._tmpfs < 0:
-            self.prepare()
+    def rehearse(self) -> None:
+        """Called in a process that will become a command, ahead of time."""
+        if self._copies_mounts:
+            for path in ACCOUNT_FILES:
+                self._make(path)
+        else:
+            self._take()
 
     def hide(self, paths: "tuple[str, ...]") -> bool:
         """Put a stand-in over each file. Raises `OSError` when one stays visible.
@@ -116,27 +118,60 @@ class StandIns:
             b"none", b"/", None, MOUNT_RECURSIVE | MOUNT_SLAVE, None
         ):
             return False
-        self.take()
+        if not self._copies_mounts:
+            self._take()
         if self._tmpfs < 0:
             return False
         names = [(path, name) for path in paths if (name := self._make(path))]
+        if self._copies_mounts:
+            self._attach(names)
+        else:
+            self._bind(names, paths)
+        return True
+
+    def _attach(self, names: "list[tuple[str, str]]") -> None:
+        """Nothing is unmounted: the kernel would wait until no processor looks up a path."""
+        for path, name in names:
+            fd = self._copied_mount(name.encode(), 0)
+            try:
+                to = os.fsencode(path)
+                kernel.system_call("move_mount", fd, b"", AT_FDCWD, to, MOVE_MOUNT_EMPTY_PATH)
+            except OSError:
+                if os.path.lexists(path):  # a file of a process may be gone
+                    raise
+            finally:
+                os.close(fd)
+
+    def _copied_mount(self, name: bytes, flags: int) -> int:
+        flags |= OPEN_TREE_CLONE | os.O_CLOEXEC
+        return kernel.system_call("open_tree", self._tmpfs, name, flags)
+
+    def _take(self) -> None:
+        """Before Linux 6.15 a mount is put in place as a whole: each process needs its own."""
+        if not self._is_own:
+            self._is_own, self._tmpfs, self._ready = True, -1, {}
+            self.prepare()
+
+    def _bind(self, names: "list[tuple[str, str]]", paths: "tuple[str, ...]") -> None:
+        library = kernel.libc()
         # Covered for a moment, and in our mount namespace only.
         base = next(
             each
             for each in ("/tmp", "/usr", "/etc", "/dev", "/")
             if each == "/" or not any(path.startswith(f"{each}/") for path in paths)
         )
-        kernel.system_call("move_mount", self._tmpfs, b"", AT_FDCWD, base.encode(), 4)
+        kernel.system_call(
+            "move_mount", self._tmpfs, b"", AT_FDCWD, base.encode(), MOVE_MOUNT_EMPTY_PATH
+        )
         try:
             for path, name in names:
                 source = f"{base}/{name}".encode()
                 failed = library.mount(source, os.fsencode(path), None, MOUNT_BIND, None)
-                if failed and os.path.lexists(path):  # a file of a process may be gone
+                if failed and os.path.lexists(path):
                     raise OSError(ctypes.get_errno(), f"cannot hide {path}")
         finally:
             library.umount2(base.encode(), UMOUNT_DETACH)
             os.close(self._tmpfs)
-        return True
 
     def _make(self, path: str) -> str:
         """The name of the stand-in; empty when there is no such file."""

@@ -128,3 +128,54 @@ def is_interpreter_of_root(file: str, status: os.stat_result, changed: "tuple[st
         and SystemFileCache().belongs_to_root(file.rpartition("/")[0])
         and not any(f"{file}/".startswith(f"{path.rstrip('/')}/") for path in changed)
     )
+
+
+SHELLS = ("bash", "dash", "sh", "busybox", "zsh", "ksh")
+MAX_GENERATIONS = 16
+
+
+class ConnectingPrograms:
+    """The processes that may use the network because the verdict names their program.
+
+    A helper that such a program starts may, too (`git-remote-https`). Between it and the shell of
+    the command only shells and other such programs may stand: another one of the command could
+    otherwise start `curl` with words of its own.
+    """
+
+    def __init__(self, files: "tuple[str, ...]") -> None:
+        self._files = frozenset(files)
+
+    def includes(self, pid: int, leader: int) -> bool:
+        """`leader` is the process of the whole command."""
+        if not self._files:
+            return True
+        named = False
+        for _ in range(MAX_GENERATIONS):
+            file = _program_file(pid)
+            if file in self._files:
+                named = True
+            elif named and file.rpartition("/")[2] not in SHELLS:
+                return False
+            if pid == leader:
+                return named
+            pid = parent_and_session(pid)[0]
+            if pid <= 1:
+                break
+        # A parent has ended: usual only after the end of the whole command, in the background.
+        return named and not os.path.exists(f"/proc/{leader}")  # noqa: PTH110
+
+
+def _program_file(pid: int) -> str:
+    try:
+        return os.readlink(f"/proc/{pid}/exe")  # noqa: PTH115
+    except OSError:
+        return ""
+
+
+def parent_and_session(pid: int) -> "tuple[int, int]":
+    try:
+        with open(f"/proc/{pid}/stat", "rb") as file:  # noqa: PTH123
+            fields = file.read().rpartition(b")")[2].split()
+            return int(fields[1]), int(fields[3])
+    except (OSError, IndexError, ValueError):
+        return 0, 0

@@ -41,7 +41,7 @@ class SandboxSupervisor(ConnectionSupervisor):
     def decide(self, call: NotifiedCall) -> None:
         self.connect(call)
 
-    def may_reach(self, real: str, status: os.stat_result) -> bool:
+    def may_reach(self, call: NotifiedCall, real: str, status: os.stat_result) -> bool:
         own = bool(self._scratch) and real.startswith(f"{self._scratch}/")
         return own or status.st_dev in self._devices
 

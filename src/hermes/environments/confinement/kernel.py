@@ -190,7 +190,9 @@ class _LoadedLibrary:
 
 def libc() -> ctypes.CDLL:
     if _LoadedLibrary.library is None:
-        _LoadedLibrary.library = ctypes.CDLL(None, use_errno=True)
+        library = _LoadedLibrary.library = ctypes.CDLL(None, use_errno=True)
+        library.syscall.restype = c_long
+        library.prctl.argtypes = [ctypes.c_int, *[c_ulong] * 4]
     return _LoadedLibrary.library
 
 
@@ -199,10 +201,8 @@ def system_call(name: str, *arguments: object) -> int:
     found = syscall_number(name)
     if found is None:
         raise OSError(f"{name} does not exist on {machine()}")
-    function = libc().syscall
-    function.restype = c_long
     words = [c_ulong(each) if isinstance(each, int) else each for each in arguments]
-    result: int = function(c_long(found), *words)
+    result: int = libc().syscall(c_long(found), *words)
     if result < 0:
         error = ctypes.get_errno()
         raise OSError(error, f"{name}: {os.strerror(error)}")
@@ -210,8 +210,7 @@ def system_call(name: str, *arguments: object) -> int:
 
 
 def prctl(option: int, *arguments: int) -> int:
-    words = [c_ulong(each) for each in (*arguments, 0, 0, 0, 0)[:4]]
-    result: int = libc().prctl(option, *words)
+    result: int = libc().prctl(option, *(*arguments, 0, 0, 0, 0)[:4])
     if result < 0:
         error = ctypes.get_errno()
         raise OSError(error, f"prctl({option}): {os.strerror(error)}")

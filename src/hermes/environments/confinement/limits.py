@@ -184,12 +184,7 @@ class FileQuota:
         return self.full
 
     def _free_bytes(self) -> int:
-        """The sum over all file systems with a granted folder."""
-        found: dict[int, int] = {}
-        for folder in self._folders:
-            status = os.statvfs(folder)
-            found[os.stat(folder).st_dev] = status.f_bfree * status.f_frsize  # noqa: PTH116
-        return sum(found.values())
+        return _free_bytes(self._folders)
 
     def _changed(self, folder: str) -> int:
         """Bytes of the changed files. An unreadable folder counts as over the limit."""
@@ -220,13 +215,53 @@ class FileQuota:
 
     def _unlinked(self, pids: list[int]) -> int:
         """Bytes of files that were deleted but are still open."""
-        devices = {os.stat(folder).st_dev for folder in self._folders}  # noqa: PTH116
+        devices = _free_by_device(self._folders).keys()
         found: dict[tuple[int, int], int] = {}
         for pid in pids:
             for status in _open_files(pid):
                 if status.st_nlink == 0 and status.st_dev in devices:
                     found[status.st_dev, status.st_ino] = status.st_blocks * BLOCK_BYTES
         return sum(found.values())
+
+
+class DiskLimit:
+    """Limits how much is written in folders while a command runs. Costs little until the free
+    space has shrunk by half of that."""
+
+    def __init__(self, folders: "tuple[str, ...]", limit: int) -> None:
+        self.limit = limit
+        plan = SandboxPlan()
+        plan.writable, plan.total_size, plan.opened_ns = folders, limit, time.time_ns()
+        self._quota = FileQuota(plan)
+        self._places = tuple(map(_existing_folder, folders))
+        self._free = _free_bytes(self._places)
+
+    def exceeded(self, leader: int) -> bool:
+        shrunk = self._free - _free_bytes(self._places)
+        return shrunk > self.limit // 2 and self._quota.exceeded(leader)
+
+
+def _existing_folder(path: str) -> str:
+    """The command may make the folder itself."""
+    while not os.path.isdir(path):  # noqa: PTH112
+        path = os.path.dirname(path)  # noqa: PTH120
+    return path
+
+
+def _free_bytes(folders: "tuple[str, ...]") -> int:
+    """The sum over all file systems with one of these folders."""
+    return sum(_free_by_device(folders).values())
+
+
+def _free_by_device(folders: "tuple[str, ...]") -> "dict[int, int]":
+    found = {}
+    for folder in folders:
+        try:
+            status = os.statvfs(folder)
+            found[os.stat(folder).st_dev] = status.f_bfree * status.f_frsize  # noqa: PTH116
+        except FileNotFoundError:
+            continue
+    return found
 
 
 def _open_files(pid: int) -> "list[os.stat_result]":

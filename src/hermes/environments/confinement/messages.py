@@ -169,6 +169,8 @@ class VerdictRules:
     raw_sockets: bool = False
     sockets: tuple[str, ...] = ()
     """Unix sockets that may be connected to; `*` stands for any characters."""
+    connecting: tuple[str, ...] = ()
+    """Files of the programs that may use the network and these sockets; empty: all programs."""
     device_control: bool = False
     """Whether devices may be asked by ioctl, as by smartctl and lvs."""
     network_control: bool = False
@@ -206,7 +208,7 @@ class VerdictRules:
         kinds = (
             *(self.network, self.interfaces, self.raw_sockets),
             *(self.may_signal, self.sees_processes, self.may_attach, self.device_control),
-            *(self.audit_control, self.listens, self.checks_reads),
+            *(self.audit_control, self.listens, self.checks_reads, bool(self.connecting)),
         )
         return bytes(kinds)
 

@@ -25,6 +25,7 @@ from hermes.environments.confinement.messages import VerdictRules
 from hermes.environments.confinement.replacement import replace_file
 from hermes.environments.confinement.verdict_paths import (
     PathTargetChanged,
+    find_connecting_files,
     outside_reason,
     resolve_rules,
 )
@@ -64,6 +65,10 @@ class ConfinedCommandOrder:
         rules.trees += (os.path.realpath(self.temporary),)
         rules.files += (os.ttyname(0),) if os.isatty(0) else ()
         rules.mark = self.mark
+        rules.connecting = find_connecting_files(
+            self.profile["connecting"],  # type: ignore[arg-type]
+            os.get_exec_path(),
+        )
         return rules
 
 
@@ -192,7 +197,7 @@ def _supervise(
     _close_other_files(codes, report, ended, *files)
     os.set_blocking(report, False)
 
-    supervisor = _ReportingSupervisor(files[0], rules, report)
+    supervisor = _ReportingSupervisor(files[0], rules, report, leader=child)
     supervisor.watch(child, ended, codes)
     supervisor.serve()
     if supervisor.runs:  # it leaves the filter a moment before it can be reaped

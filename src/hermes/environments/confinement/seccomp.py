@@ -214,7 +214,8 @@ def _same_user_refusals() -> list[CallRefusal]:
     ]
 
 
-BPF_LOAD, BPF_JUMP_EQUAL, BPF_JUMP_ABOVE, BPF_AND, BPF_RETURN = 0x20, 0x15, 0x35, 0x54, 0x06
+BPF_LOAD, BPF_JUMP_EQUAL, BPF_JUMP_ABOVE, BPF_JUMP_ALWAYS = 0x20, 0x15, 0x35, 0x05
+BPF_AND, BPF_RETURN = 0x54, 0x06
 ACTION_ALLOW, ACTION_ERROR, ACTION_KILL, ACTION_NOTIFY = (
     0x7FFF0000,
     0x00050000,
@@ -242,13 +243,32 @@ def _condition_test(condition: ArgumentCondition, to_end: int) -> bytes:
     return steps if condition.values else b""
 
 
-def _compile_rule(rule: CallRefusal, number: int) -> bytes:
-    body = _instruction(BPF_RETURN, rule.answer)
-    for condition in reversed(rule.conditions):
-        body = _condition_test(condition, len(body) // 8) + body
-    if rule.conditions:
-        body += _instruction(BPF_LOAD, 0)
-    return _instruction(BPF_JUMP_EQUAL, number, 0, len(body) // 8) + body
+def _compile_rules(rules: list[CallRefusal]) -> bytes:
+    """Those of one call, in turn: a rule without conditions is the last."""
+    code = b""
+    for rule in rules:
+        body = _instruction(BPF_RETURN, rule.answer)
+        for condition in reversed(rule.conditions):
+            body = _condition_test(condition, len(body) // 8) + body
+        code += body
+        if not rule.conditions:
+            return code
+    return code + _instruction(BPF_RETURN, ACTION_ALLOW)
+
+
+def _compile_search(calls: list[tuple[int, bytes]]) -> bytes:
+    """A binary search for the number of the call: the kernel tries the filter with every call when
+    it is installed, which took longer than all the rest with one comparison after another."""
+    allow = _instruction(BPF_RETURN, ACTION_ALLOW)
+    if not calls:
+        return allow
+    if len(calls) == 1:
+        number, code = calls[0]
+        return _instruction(BPF_JUMP_EQUAL, number, 1, 0) + allow + code
+    middle = len(calls) // 2
+    below, above = _compile_search(calls[:middle]), _compile_search(calls[middle:])
+    choice = _instruction(BPF_JUMP_ABOVE, calls[middle][0], 0, 1)
+    return choice + _instruction(BPF_JUMP_ALWAYS, len(below) // 8) + below + above
 
 
 def compile_filter(rules: list[CallRefusal], machine: str = "") -> bytes:
@@ -261,11 +281,14 @@ def compile_filter(rules: list[CallRefusal], machine: str = "") -> bytes:
     code += _instruction(BPF_JUMP_ABOVE, FIRST_X32_CALL, 0, 1) + _instruction(
         BPF_RETURN, ACTION_KILL
     )
+    calls: dict[int, list[CallRefusal]] = {}
     for rule in rules:
         number = kernel.syscall_number(rule.name, machine)
         if number is not None:
-            code += _compile_rule(rule, number)
-    return code + _instruction(BPF_RETURN, ACTION_ALLOW)
+            calls.setdefault(number, []).append(rule)
+    return code + _compile_search(
+        [(number, _compile_rules(own)) for number, own in sorted(calls.items())]
+    )
 
 
 class _FilterProgram(ctypes.Structure):

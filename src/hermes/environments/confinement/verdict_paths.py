@@ -90,6 +90,31 @@ def resolve_rules(
     return rules
 
 
+def find_connecting_files(names: tuple[str, ...], folders: list[str]) -> tuple[str, ...]:
+    """The files of these programs in the folders of PATH; none if one of them cannot be told from
+    others: a script runs as its interpreter, and snap starts all its programs."""
+    found: dict[str, None] = {}
+    for name in names:
+        paths = (f"{each}/{name}" for each in folders)
+        files = [os.path.realpath(path) for path in filter(_is_executable, paths)]
+        if not files or any(file.endswith("/snap") or not _is_machine_code(file) for file in files):
+            return ()
+        found.update(dict.fromkeys(files))
+    return tuple(found)
+
+
+def _is_executable(path: str) -> bool:
+    return path.startswith("/") and os.path.isfile(path) and os.access(path, os.X_OK)  # noqa: PTH113
+
+
+def _is_machine_code(path: str) -> bool:
+    try:
+        with open(path, "rb") as file:  # noqa: PTH123
+            return file.read(4) == b"\x7fELF"
+    except OSError:
+        return False
+
+
 def _is_needed_file(path: str) -> bool:
     """Not a link that any user could have made, and beside a SQLite database only its own files."""
     folder = os.path.dirname(path)  # noqa: PTH120 - pathlib costs the launcher 8 ms

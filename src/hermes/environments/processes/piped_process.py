@@ -30,7 +30,7 @@ from hermes.environments.shell import TREE_VARIABLE, check_argument, new_tree_ma
 from hermes.plumbing.files import write_atomically
 
 EXIT_GRACE_S = 2.0
-"""Seconds that a program has to end by itself after its input was closed."""
+"""Seconds that a program has to end after its input was closed; then it is stopped."""
 KEPT_ERROR_BYTES = 64 * 1024
 MAX_LOG_BYTES = 1_000_000
 """The log of a program is emptied beyond this size."""

@@ -41,7 +41,7 @@ BUNDLED_MODULES = (
     *("kernel", "landlock", "seccomp", "messages", "process_control", "call_supervisor"),
     *("hidden_files", "verdict_paths", "enforcement", "supervised_changes"),
     *("installed_programs", "judged_files", "read_check"),
-    *("command_supervisor", "replacement", "one_command"),
+    *("limits", "command_supervisor", "replacement", "one_command"),
 )
 """The modules that are sent, in the order in which they can be loaded."""
 

@@ -24,6 +24,7 @@ from hermes.environments.confinement import messages
 from hermes.environments.confinement.messages import LauncherRequest
 from hermes.environments.confinement.verdict_paths import (
     PathTargetChanged,
+    find_connecting_files,
     outside_reason,
     resolve_rules,
 )
@@ -239,6 +240,9 @@ class CommandConfinement:
             rules.trees += (str(self._temporary),)
             rules.files += own
             rules.mark = tree
+            rules.connecting = find_connecting_files(
+                self._profile.connecting, variables.get("PATH", "").split(":")
+            )
             rules.ends_with_hermes = not (self._profile.changes or self._background)
             if not self._profile.own_secrets:
                 rules.hidden += tuple(filter(os.path.isfile, self._server.hidden))
@@ -354,6 +358,7 @@ _REFUSAL_TEXTS = {
     "connect": "connection to {}",
     "socket": "use of {}",
     "call": "system call {}",
+    "size": "more than {} in all; it was ended",
 }
 
 

@@ -1,6 +1,6 @@
 """What the user of the service may run as root on this machine, through the launcher of root.
 
-The launcher (`confinement.root_command`) decides by itself, from a file of root. Hermes asks it
+The launcher (`confinement.root_command`) decides, from a file of root. Hermes asks it
 what it would run, so that the policy knows; commands find a `sudo` that starts it.
 """
 

@@ -18,7 +18,7 @@ StartSession = Callable[[], AbstractAsyncContextManager[ChromiumSession]]
 
 
 class _RunningBrowser:
-    """A browser in a task of its own, because the task that asked for it may end before it."""
+    """A browser in a separate task, because the task that asked for it may end before it."""
 
     def __init__(self) -> None:
         self.session: ChromiumSession | None = None

@@ -1,4 +1,4 @@
-"""Starts a local Chromium with a profile of its own, and removes it with everything it left."""
+"""Starts a local Chromium with a separate profile, and removes everything it left."""
 
 import os
 import secrets

@@ -261,7 +261,7 @@ class ChromiumSession:
         return f"{page.url[:500]}{loading}{self._take_notes(page)}\n"
 
     def _take_notes(self, page: BrowserPage) -> str:
-        """Return what happened since the last answer, each on a line of its own."""
+        """Return what happened since the last answer, one event on each line."""
         notes = [*self._notes, *page.notes]
         notes += [f"refused: {each}" for each in self._checks.refusals]
         self._notes.clear()

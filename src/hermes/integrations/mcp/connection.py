@@ -1,6 +1,6 @@
 """One connection to an MCP server, by the official library.
 
-The library is imported in this folder only. Whoever opens a connection closes it in the same task.
+The library is imported in this folder only. The task that opens a connection also closes it.
 Every failure of the library, of the server and of its wire is a `ToolError`.
 """
 

@@ -117,7 +117,7 @@ class ToolPin(Value, kw_only=True, frozen=True):
     risk: Risk = Risk.CHANGE
     """The class that a person chose."""
     by: str = ""
-    """Who chose the class; empty when nobody did."""
+    """Who chose the class; empty when no person did."""
     at: datetime | None = None
 
     @property
@@ -297,7 +297,7 @@ class PinStore:
             with FileLock(self.folder / ".lock"):
                 if self._current_digest(pin.name) != replaces:
                     raise SettingsError(
-                        f"somebody else has just reviewed {pin.name}; look at it again with "
+                        f"another person has just reviewed {pin.name}; look at it again with "
                         f"`hermes mcp review {pin.name}`"
                     )
                 write_atomically(path, _encode(pin))

@@ -1,6 +1,6 @@
 """Recordings: their formats, how ffmpeg converts them, and what is wrong with one.
 
-A format is recognized by the content. ffmpeg is told which one it is, because a file that names
+A format is recognized by the content. ffmpeg gets the name of the format, because a file that names
 other files or addresses, such as a playlist, must not be opened as one.
 """
 

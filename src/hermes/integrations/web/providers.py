@@ -199,7 +199,7 @@ def _period(query: WebSearchQuery, names: Mapping[int, str], longest: str) -> st
 
 
 def _redirect_target(url: str) -> str:
-    """DuckDuckGo's results lead through an address of its own that contains the real one."""
+    """DuckDuckGo's results lead through an address of DuckDuckGo that contains the real one."""
     parts = urlsplit(url)
     found = parse_qs(parts.query).get("uddg")
     return found[0] if found and parts.path == "/l/" else url

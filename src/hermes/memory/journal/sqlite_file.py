@@ -130,7 +130,7 @@ def enable_wal(connection: apsw.Connection, path: Path, timeout_s: float) -> Non
         try:
             if connection.pragma("journal_mode", "wal") != "wal":
                 raise StoreError(f"the file system of {path} cannot hold a shared journal")
-        except apsw.BusyError:  # two first starts at once: SQLite does not wait here by itself
+        except apsw.BusyError:  # two first starts at once: SQLite does not wait here
             if time.monotonic() > deadline:
                 raise
             time.sleep(0.005)

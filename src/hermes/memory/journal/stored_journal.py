@@ -1,6 +1,6 @@
 """A stored journal for maintenance: its rows, and what verification, copies and compaction need.
 
-The same functions work on a file and on a database; each store has a class of its own below this
+The same functions work on a file and on a database; each store has its own class below this
 protocol, on one open connection.
 """
 

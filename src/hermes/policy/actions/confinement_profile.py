@@ -1,4 +1,4 @@
-"""Builds the confinement profile of an action from its effects, and checks if it is enforceable.
+"""Builds the confinement profile of an action from its effects.
 
 It depends on the effects only. A rule or a person may have allowed something that has no limits (a
 script, a service); such a command is unrestricted, and the profile says why.
@@ -12,10 +12,15 @@ from typing import Literal
 
 from msgspec.structs import replace
 
-from hermes.core.actions import ConfinementProfile, KernelSupport
-from hermes.policy.actions.action_effects import INTERPRETER_PROGRAMS, ActionEffects, ActionStep
+from hermes.core.actions import ConfinementProfile
+from hermes.policy.actions.action_effects import ActionEffects, ActionStep
 from hermes.policy.actions.root_launcher import root_launcher_profile
-from hermes.policy.actions.unnamed_reads import granted_reads, names_process_file, refused_reads
+from hermes.policy.actions.unnamed_reads import (
+    granted_reads,
+    local_programs,
+    names_process_file,
+    refused_reads,
+)
 from hermes.policy.commands import tables
 from hermes.policy.commands.effects import READING_EFFECTS, word_set
 from hermes.policy.programs import resource_access
@@ -58,8 +63,6 @@ _GIT_REMOTE_VERBS = word_set(
 """Verbs of git that may connect to another host."""
 MAX_FILE_BYTES = 2 << 30
 """How large a file may become that a command writes without having been asked about."""
-LANDLOCK_SIGNAL_VERSION, LANDLOCK_DEVICE_VERSION = 6, 5
-"""Landlock versions that introduced a right."""
 
 
 def build_profile(effects: ActionEffects) -> ConfinementProfile:
@@ -87,6 +90,7 @@ def build_profile(effects: ActionEffects) -> ConfinementProfile:
         else "none",
         ports=_merged_ports(parts),
         sockets=_merged(part.sockets for part in parts),
+        connecting=_connecting_programs(effects.steps, parts),
         special=_special_access(effects, parts),
         optional=_merged(part.optional for part in parts),
         hidden=_hidden_files(effects),
@@ -117,10 +121,24 @@ def approved_profile(profile: ConfinementProfile) -> ConfinementProfile:
         granted_reads=(),
         judged_files=(),
         judged_folders=(),
+        connecting=(),
         hard_links=True,
         setuid_files=True,
         max_file_bytes=0,
     )
+
+
+def _connecting_programs(
+    steps: Iterable[ActionStep], parts: Iterable[ConfinementProfile]
+) -> tuple[str, ...]:
+    """The programs that connect, and those that start them; none if bash itself connects."""
+    found: dict[str, None] = {}
+    for step, part in zip(steps, parts, strict=True):
+        if part.network != "none" or part.sockets:
+            if not step.program:
+                return ()
+            found.update(dict.fromkeys(map(posixpath.basename, local_programs(step))))
+    return tuple(found)
 
 
 @cache
@@ -240,7 +258,7 @@ def _unbounded_reason(program: str, step: ActionStep) -> str:
 
 def _effect_reason(step: ActionStep, effect: str) -> str:
     reason = next((line for line in step.why if line.startswith(f"{effect}:")), effect)
-    return f"it has no bounds that the kernel could hold ({reason})"
+    return f"the kernel cannot limit it ({reason})"
 
 
 def _access_profile(program: str, step: ActionStep) -> ConfinementProfile:
@@ -399,96 +417,3 @@ def named_ports(step: ActionStep) -> tuple[int, ...]:
         if path.startswith(("/dev/tcp/", "/dev/udp/")) and path.rpartition("/")[2].isdigit():
             found.add(int(path.rpartition("/")[2]))
     return tuple(sorted(port for port in found if 0 < port < 65_536))
-
-
-EnforcementLevel = Literal["yes", "partly", "no"]
-
-
-def check_enforcement(
-    profile: ConfinementProfile, kernel: KernelSupport, unread: str = ""
-) -> tuple[EnforcementLevel, str]:
-    """Return whether this kernel can enforce the profile, and what it cannot enforce.
-
-    `unread` is code that could use what the profile grants.
-    """
-    if profile.unrestricted:
-        return "no", profile.unrestricted
-    if obstacle := find_obstacle(profile, kernel):
-        return "no", obstacle
-    gaps = [f"{peer} can change things on its behalf" for peer in profile.peers]
-    gaps += _network_gaps(profile)
-    gaps += [f"{unread} can use what the command may do"] if unread else []
-    if kernel.visible_secrets and not (profile.own_secrets or profile.root_launcher):
-        gaps.append(f"files with secrets stay readable ({kernel.visible_secrets})")
-    if kernel.landlock < LANDLOCK_SIGNAL_VERSION and not profile.may_signal:
-        gaps.append("some ways to send a signal (Landlock 6 is needed)")
-    if kernel.landlock < LANDLOCK_DEVICE_VERSION:
-        gaps.append("control of devices (Landlock 5 is needed)")
-    return ("partly" if gaps else "yes"), "; ".join(gaps)
-
-
-def _network_gaps(profile: ConfinementProfile) -> list[str]:
-    """The kernel's rules cover TCP ports, but neither hosts nor datagrams."""
-    datagrams = "UDP datagrams to any host"
-    if profile.network == "any":
-        return [f"TCP connections to any host and port, {datagrams}"]
-    if profile.network == "ports":
-        ports = ", ".join(map(str, profile.ports))
-        return [f"which host it connects to on TCP port {ports}, {datagrams}"]
-    return [datagrams] if "interfaces" in profile.special else []
-
-
-def find_obstacle(profile: ConfinementProfile, kernel: KernelSupport) -> str:
-    """Return why the kernel cannot confine it, although it has limits; empty when it can."""
-    if profile.root_launcher:
-        return ""
-    if kernel.reason:
-        return kernel.reason
-    if "processes" in profile.special and not kernel.root:
-        return "what it asks about other processes is hidden from a confined command"
-    if profile.gains_privileges and not kernel.root:
-        return (
-            f"{profile.gains_privileges} has to gain rights, which no confined command of an "
-            "ordinary user can"
-        )
-    return ""
-
-
-_SHELL_EXPANSION = re.compile(r"[$`]|\b(?:export|declare|read|printf -v|source|eval)\b")
-_CONFIGURED_PROGRAMS = frozenset(
-    [
-        "git",
-        "make",
-        "gmake",
-        "npm",
-        "yarn",
-        "pnpm",
-        "cargo",
-        "go",
-        "terraform",
-        "tofu",
-        "ansible",
-        "pip",
-        "pip3",
-        "mvn",
-        "gradle",
-    ]
-)
-
-
-def verdict_basis(effects: ActionEffects) -> str:
-    """Return what the verdict depends on besides the program tables; empty for nothing."""
-    if _SHELL_EXPANSION.search(effects.command):
-        return "variables and expansions of the shell"
-    for step in effects.steps:
-        program = posixpath.basename(step.program)
-        if program in _CONFIGURED_PROGRAMS:
-            return f"the configuration that {program} finds where it runs"
-        if program.rstrip("0123456789.") in INTERPRETER_PROGRAMS - {
-            "sed",
-            "awk",
-            "psql",
-            "redis-cli",
-        }:
-            return f"what {program} loads when it starts"
-    return ""

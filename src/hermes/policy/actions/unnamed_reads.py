@@ -77,7 +77,7 @@ def granted_reads(
     found: dict[str, None] = {}
     for step, patterns in steps:
         helped = _program_of(step) in _HELPED_PROGRAMS
-        local = [name for name in _local_programs(step) if name not in _HELPED_PROGRAMS]
+        local = [name for name in local_programs(step) if name not in _HELPED_PROGRAMS]
         builds = resource_access.builds_manifests(_program_of(step), step.argv[1:])
         for each in patterns:
             helpers = [name for name, own in _LOGIN_HELPERS.items() if each in own]
@@ -110,7 +110,7 @@ def _in_homes(pattern: str, home: str) -> tuple[str, ...]:
     return tuple(f"{each}/{pattern[2:]}" for each in homes if "*" not in pattern[2:-1])
 
 
-def _local_programs(step: ActionStep) -> tuple[str, ...]:
+def local_programs(step: ActionStep) -> tuple[str, ...]:
     """The programs of the step that run on this machine."""
     for at, wrapper in enumerate(step.via, start=1):
         if wrapper in resource_access.REMOTE_WRAPPERS:

@@ -25,7 +25,7 @@ from hermes.policy.commands.placeholders import (
 from hermes.policy.commands.scope import ShellScope, VariableValue
 from hermes.policy.commands.server_settings import are_harmless_options
 from hermes.policy.commands.syntax import Node, ShellSyntaxError
-from hermes.policy.commands.tables import path_lists, variable_decides_code
+from hermes.policy.commands.tables import find_program, path_lists, variable_decides_code
 
 _NUMBER = re.compile(rf"[\s{SYSTEM_NAME}{ONE_OF_SEVERAL}0-9+-]*\Z")
 _LENGTH_EXPANSION = re.compile(r"\$\{#[^}]*\}")
@@ -312,6 +312,7 @@ def check_exported_variable(call: ProgramCall, name: str, value: VariableValue) 
 
     The names that are known to do so are in the tables; this is for all others.
     """
+    _check_request_log(call, name, value)
     if is_harmless_variable(name) and name.startswith(_SENT_VARIABLES):
         sent = () if _connects_to_socket(call) else _as_tuple(value)
         for text in filter(has_untrusted_text, sent):
@@ -328,6 +329,32 @@ def check_exported_variable(call: ProgramCall, name: str, value: VariableValue) 
             for path in _PATH.findall(text)
         ):
             call.dynamic(f"{name} hands {display_text(text)} to programs that may run or obey it")
+
+
+_REQUEST_LOG_NAME = re.compile(
+    r"(?:\w*_)?(?:LOG|TRACE|DEBUG|VERBOSE|VERBOSITY|DUMP|CURL_STRING)(?:_\w+)?|(?:GO|HTTP)DEBUG"
+)
+"""Variables by which clients log what they do, such as TF_LOG, GODEBUG and AWS_DEBUG."""
+_MUCH_LOGGED = re.compile(
+    r"(?i)debug|trace|silly|verbose|api|http|auth|header|\*|true|all|yes|on$|[1-9]"
+)
+
+
+def _check_request_log(call: ProgramCall, name: str, value: VariableValue) -> None:
+    if not _REQUEST_LOG_NAME.fullmatch(name) or not _logs_requests(call):
+        return
+    for text in _as_tuple(value):
+        if _MUCH_LOGGED.search(text) or has_untrusted_text(text):
+            call.mark("secret-read", f"{name} makes clients print requests with their tokens")
+
+
+def _logs_requests(call: ProgramCall) -> bool:
+    """Return whether the program may log in anywhere; variables for all later ones count, too."""
+    if not call.argv or call.program == "export" or exports_variable(call.argv):
+        return True
+    entry = find_program(call.argv[0].rpartition("/")[2])
+    quiet = entry is not None and (entry.spec.opens in ("nothing", "named") or entry.spec.escapes)
+    return not quiet
 
 
 def _connects_to_socket(call: ProgramCall) -> bool:

@@ -234,11 +234,13 @@ def kubectl(call: ProgramCall, entry: ProgramEntry) -> str:
     )
     verb = found.words[0] if found.words else ""
     call.flags = tuple(found.names())
+    _check_log_level(call, found)
     if verb in ("exec", "debug", "run", "attach"):
         return _judge_pod_command(call, entry, verb, found)
     apply_table(call, entry)
     own = find_program(f"kubectl {verb}")
     inner = parse_arguments(call.argv[1:], own.under(entry) if own else entry.grammar)
+    _check_log_level(call, inner)
     _set_kubernetes_target(call, inner)
     if server := found.value("-s", "--server") or inner.value("-s", "--server"):
         call.mark("network-out", f"logs in to {display_text(server)}")
@@ -265,6 +267,17 @@ _NAME_OUTPUT = re.compile(
     r"|\{(?:\.items\[[*\d]*\])?\.(?:metadata\.(?:name|namespace|uid)|spec\.nodeName)\}|[ \n])+"
 )
 """Output of names, which the server allows no spaces and no leading dash in."""
+
+
+_BODY_LOG_LEVEL = 8
+"""From this level on kubectl prints its requests, and the answers with all that is in them."""
+
+
+def _check_log_level(call: ProgramCall, found: ParsedArguments) -> None:
+    for level in found.values("-v", "--v", "--loglevel"):
+        number = level.lstrip("=")
+        if not (number.isascii() and number.isdigit()) or int(number) >= _BODY_LOG_LEVEL:
+            call.mark("secret-read", f"prints its requests at log level {display_text(number)}")
 
 
 def _check_named_files(call: ProgramCall, inner: ParsedArguments) -> None:

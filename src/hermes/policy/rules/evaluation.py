@@ -11,13 +11,8 @@ from msgspec.structs import replace
 
 from hermes.core.actions import AuditModeVerdict, ConfinementProfile
 from hermes.policy.actions.action_effects import ActionEffects, ActionStep
-from hermes.policy.actions.confinement_profile import (
-    approved_profile,
-    build_profile,
-    check_enforcement,
-    find_obstacle,
-    verdict_basis,
-)
+from hermes.policy.actions.confinement_profile import approved_profile, build_profile
+from hermes.policy.actions.enforceability import check_enforcement, find_obstacle, verdict_basis
 from hermes.policy.commands.effects import ALWAYS_DENIED_EFFECTS
 from hermes.policy.rules.matching import StepView
 from hermes.policy.rules.rule import (

@@ -1,4 +1,4 @@
-"""Asks a cluster anew each time whether the objects of an incident are well."""
+"""Asks a cluster each time again whether the objects of an incident are well."""
 
 import time
 from collections.abc import Mapping, Sequence
@@ -117,7 +117,7 @@ def names_workload(workload: Workload, state: ClusterState, details: IncidentDet
 
 
 class ClusterChecks:
-    """Asks the cluster anew each time, apart from any fix."""
+    """Asks the cluster each time again, apart from any fix."""
 
     def __init__(
         self, commands: Mapping[str, str], details: IncidentDetails, environment: Environment

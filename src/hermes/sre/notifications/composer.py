@@ -213,7 +213,7 @@ def _acknowledgement(state: NotificationState, notice: str) -> _DueNotification:
 
 
 def _part_notification(incident: Incident, seq: int, event: AlertsJoined) -> _DueNotification:
-    """Sent as a declaration of its own, to every sink that accepts declarations."""
+    """Sent as a separate declaration, to every sink that accepts declarations."""
     gravest = min(part.severity for part in event.parts)
     render = partial(templates.render_joined, incident, event)
     id = incident.details.incident

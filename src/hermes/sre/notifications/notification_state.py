@@ -55,7 +55,7 @@ TOLD_JOBS = ("briefing", "review")
 """Built-in jobs whose results are sent to people."""
 CONVERSATION_KINDS = ("reply", "question", "result")
 """Notifications that others queue: talk in chats, and events for webhooks. They have limits of
-their own, and must not hold back what is told about incidents."""
+their own, and must not hold back notifications of incidents."""
 OWN_CALL_TEXTS = {
     "play-": "checking playbooks",
     "assess-": "assessing the host",

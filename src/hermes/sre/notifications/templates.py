@@ -134,7 +134,7 @@ def render_update(incident: Incident, doing: str, waiting: int, now: datetime) -
 
 
 def render_acknowledged(incident: Incident, person: str) -> NotificationText:
-    """For the others: somebody takes care of it."""
+    """For the others: one person takes care of it."""
     by = visible_line(person, MAX_PERSON_CHARS)
     title = f"👀 {incident.severity} ACKNOWLEDGED by {by}"
     return NotificationText(_title(title, incident.details.title), "")

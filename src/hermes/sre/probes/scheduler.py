@@ -99,7 +99,7 @@ class _ScheduledProbe:
 
 
 class ProbeScheduler:
-    """`run` never ends by itself; `run_once` runs all probes without publishing anything."""
+    """`run` ends when it is cancelled; `run_once` runs all probes and publishes nothing."""
 
     def __init__(
         self,

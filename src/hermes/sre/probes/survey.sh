@@ -134,7 +134,8 @@ installed() {
   for each in nginx apache2 haproxy redis-server memcached mariadb:mariadbd mysql:mysqld postgresql:postgres named ssh:sshd \
       mongod rabbitmq-server:beam.smp exim4 postfix:master dovecot squid varnish:varnishd vsftpd; do
     name=${each%%:*} comm=${each#*:}
-    [ -x /etc/init.d/"$name" ] || [ -e /lib/systemd/system/"$name".service ] || continue
+    # A unit that is a link is another name of a unit that has its own turn (mysql of mariadb).
+    [ -x /etc/init.d/"$name" ] || { [ -e /lib/systemd/system/"$name".service ] && [ ! -L /lib/systemd/system/"$name".service ]; } || continue
     case $running in *" $comm "*) continue ;; esac
     on=; [ -e /etc/inittab ] && [ ! -d /run/systemd/system ] && for f in /etc/rc[2-5].d/S??"$name"; do [ -e "$f" ] && on=enabled; done
     echo "installed=$name$T$comm$T$on"

@@ -167,7 +167,7 @@ def cause_line(incident: Incident) -> tuple[str, str]:
 
 def resolver_of(incident: Incident) -> IncidentResolver:
     """A playbook, an experiment or a model only where checks passed after its change, or where a
-    model concluded that nothing had to be repaired. Nobody for escalated and open incidents."""
+    model concluded that nothing had to be repaired. `nobody` for escalated and open incidents."""
     closed = incident.closed
     if closed is not None and closed.answered_by == "person":
         return IncidentResolver(by="person", name=closed.by)

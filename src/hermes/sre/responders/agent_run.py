@@ -68,7 +68,7 @@ class AgentRunResult(Value, kw_only=True, frozen=True):
     run: str
     reply: str = ""
     error: str = ""
-    """Why the run did not end by itself; empty when it did."""
+    """Why the run was ended early; empty when it was not."""
 
 
 @dataclass(frozen=True)

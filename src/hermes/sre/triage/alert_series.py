@@ -119,7 +119,7 @@ class AlertSeries:
         )
         self.withdrawn = False
         self.unused = False
-        """It ended only because nobody requested what had failed."""
+        """It ended only because there were no requests for what had failed."""
         self.fine_for: timedelta | None = None
         """How long it was fine before it fired; None: it had never fired."""
         self.silent_at: datetime | None = None

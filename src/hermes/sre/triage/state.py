@@ -232,7 +232,7 @@ class TriageState:
             self.mark_answered(series, event.up_to or recorded.seq)
 
     def _joined_late(self, incident: IncidentState, series: AlertSeries, at: datetime) -> None:
-        """Release an alert that joined while the incident ended: nobody worked on it."""
+        """Release an alert that joined while the incident ended, without any work on it."""
         if series.firing and not series.incident:
             self.released.setdefault(series.fingerprint, (at, incident.id))
 

@@ -2,7 +2,7 @@
 
 Started as `python3 -c <this text> TOKEN [FOLDER]`. The link is our own standard input and output
 or, in an environment that cannot keep a process open, files in FOLDER. Each line we send is one
-JSON object after TOKEN, so that other output can be told apart.
+JSON object after TOKEN, so that other output can be distinguished.
 """
 
 from __future__ import annotations

@@ -37,7 +37,7 @@ MANIFEST = ChannelManifest(
 )
 """Named by the entry point `discord`.
 
-The client library waits for rate limits by itself; the pace only keeps a lane from running ahead
+The client library waits for rate limits; the pace only keeps a lane from running ahead
 of them. Mentions in what Hermes sends are switched off, so that no text of an alert calls a whole
 server.
 """

@@ -41,7 +41,7 @@ LOGGERS = ("discord.client", "discord.gateway", "discord.http", "discord.state")
 FILE_HOSTS = frozenset({"cdn.discordapp.com", "media.discordapp.net"})
 TOTAL_TIMEOUT_S = 60.0
 MAX_RATE_LIMIT_WAIT_S = 30.0
-"""The library waits for shorter limits by itself."""
+"""For shorter limits the library waits."""
 MAX_ROW_BUTTONS, MAX_LABEL_CHARS = 5, 80
 MAX_THREAD_NAME_CHARS, THREAD_MINUTES = 100, 1_440
 MAX_REMEMBERED = 1_000

@@ -69,7 +69,7 @@ class EmailChannel:
         return self
 
     async def __aexit__(self, *exc_info: object) -> None:
-        """Each use has a connection of its own."""
+        """Each use has its own connection."""
 
     # -- sending ----------------------------------------------------------------------------------
 

@@ -1,7 +1,7 @@
 """The receiving connection of Discord: a client without caches that hands on raw events.
 
-The library connects again and resumes by itself. After a session that could not be resumed it says
-`READY` once more; what was missed then has to be fetched from the history.
+The library reconnects and resumes. After a session that could not be resumed it says `READY` once
+more; what was missed then has to be fetched from the history.
 """
 
 import warnings

@@ -1,6 +1,6 @@
-"""One connection in socket mode, with a watchdog of its own.
+"""One connection in socket mode, with a watchdog.
 
-The library connects again by itself and may then hear nothing more. So each client lives as long
+The library reconnects automatically and may then receive nothing more. So each client lives as long
 as its connection: when it ends, or neither a pong nor an event came for a while, the caller opens
 a new one.
 """

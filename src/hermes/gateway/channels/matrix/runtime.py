@@ -287,7 +287,7 @@ class MatrixChannel:
 
 
 def _content(message: OutgoingMessage) -> dict[str, Any]:
-    """Plain text and HTML. The empty mentions say that nobody is called."""
+    """Plain text and HTML. With the empty mentions it alerts no one."""
     html = render_text(StyledText(message.text, message.spans), "html").replace("\n", "<br>")
     return {
         "msgtype": "m.text",

@@ -1,4 +1,4 @@
-"""The Telegram channel: `telegram.Bot` with a poll of its own.
+"""The Telegram channel: `telegram.Bot`, polled by our own loop.
 
 The poll moves its offset on only when the next message is asked for, so what was not recorded is
 delivered again. The outgoing side has no key against repetition: a lost answer is reported as

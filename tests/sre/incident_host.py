@@ -29,7 +29,7 @@ from hermes.tools.executor import Executor
 from hermes.tools.terminal import make_terminal
 
 Kind = TypeVar("Kind")
-MEND = ("touch well-web", "rm -f well-web")
+FIX = ("touch well-web", "rm -f well-web")
 QUICK = SreSettings(
     verify=VerifySettings(window=0.05, patience=0.2, every=0.02, timeout=60.0),
     time_limit=60.0,
@@ -85,7 +85,7 @@ class Host:
     folder: Path
     journal: Journal = field(default_factory=InMemoryJournal)
     settings: SreSettings = QUICK
-    minds: ModelResponder | None = None
+    responder: ModelResponder | None = None
     finder: CauseFinder | None = None
     tester: FixTester | None = None
     reported: list[str] = field(default_factory=list)
@@ -130,13 +130,13 @@ class Host:
         names = [each.name for each in folder.iterdir()] if folder.is_dir() else []
         return SkillLibrary([SkillRoot(folder, "user")], dict.fromkeys(names, "trusted")).skills
 
-    async def eyes(self, case: IncidentDetails) -> IndependentChecks:
-        async def see() -> Sequence[CheckResult]:
+    async def checks_for(self, case: IncidentDetails) -> IndependentChecks:
+        async def check() -> Sequence[CheckResult]:
             if self.slow:
                 return [CheckResult(check="web", ok=False, detail="gave no answer within 2 s")]
             return [CheckResult(check=name, ok=self.well(name)) for name in self.watched]
 
-        return see
+        return check
 
     async def report(self, case: IncidentDetails) -> None:
         if self.trouble:
@@ -146,7 +146,7 @@ class Host:
     async def learn(self, case: IncidentDetails) -> None:
         self.learned.append(case.incident)
 
-    async def opened(self, name: str = "incident-1") -> IncidentDetails:
+    async def open_incident(self, name: str = "incident-1") -> IncidentDetails:
         """An alert and its incident, in the journal."""
         opened = IncidentOpened(
             run=name,
@@ -161,7 +161,7 @@ class Host:
         return incident_details(opened)
 
     @asynccontextmanager
-    async def ground(self) -> AsyncGenerator[IncidentContext, None]:
+    async def context(self) -> AsyncGenerator[IncidentContext, None]:
         bus = Bus(self.journal)
         tools = {"terminal": make_terminal()}
         asks = not self.answers or self.answers_after > 0
@@ -173,8 +173,8 @@ class Host:
                 artifacts=FileArtifacts(self.folder / "artifacts"),
                 settings=self.settings,
                 skills=self.skills,
-                checks_for=self.eyes,
-                responder=self.minds,
+                checks_for=self.checks_for,
+                responder=self.responder,
                 cause_finder=self.finder,
                 fix_tester=self.tester,
                 report=self.report,
@@ -182,10 +182,10 @@ class Host:
             )
 
 
-async def commanded(host: Host) -> IncidentResult:
-    case = await host.opened()
-    async with host.ground() as ground:
-        return await Commander(ground, case).run()
+async def run_commander(host: Host) -> IncidentResult:
+    case = await host.open_incident()
+    async with host.context() as context:
+        return await Commander(context, case).run()
 
 
 def events(host: Host, kind: type[Kind]) -> list[Kind]:

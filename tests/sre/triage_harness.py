@@ -1,4 +1,4 @@
-"""A journal, a clock that is turned by hand, and a triage that follows the one by the other."""
+"""Triage with a journal in memory and a clock that the test advances."""
 
 from datetime import UTC, datetime, timedelta
 from typing import Literal, TypeVar
@@ -25,7 +25,7 @@ Outcome = Literal["resolved", "escalated", "no-incident", "recovered", "closed"]
 BEGIN = datetime(2026, 3, 2, 10, 0, tzinfo=UTC)
 
 
-class World:
+class TriageHarness:
     def __init__(self, settings: TriageSettings | None = None) -> None:
         self.settings = settings or TriageSettings()
         self.now = BEGIN
@@ -38,8 +38,8 @@ class World:
         for event in events:
             self.journal.append(JournalRecord(len(self.journal) + 1, event))
 
-    def pump(self) -> None:
-        """Follow the journal to its end; what triage answers is written behind it."""
+    def follow_journal(self) -> None:
+        """Apply the rest of the journal, and append what triage answers."""
         while self._read < len(self.journal):
             recorded = self.journal[self._read]
             self._read += 1
@@ -52,10 +52,10 @@ class World:
         while self.now < end:
             self.now = min(end, self.now + timedelta(seconds=step))
             self.write(*self.triage.tick(self.now))
-            self.pump()
+            self.follow_journal()
 
-    def say(self, fingerprint: str, title: str = "", **labels: str) -> None:
-        """An alert is written down; nobody has heard it yet."""
+    def record_alert(self, fingerprint: str, title: str = "", **labels: str) -> None:
+        """Write an alert to the journal, which triage has not read yet."""
         source, severity = labels.pop("source", "probe"), labels.pop("severity", "")
         resolved = labels.pop("resolved", "") == "yes"
         check, text = labels.pop("check", ""), labels.pop("alert_text", f"more about {fingerprint}")
@@ -74,24 +74,24 @@ class World:
             )
         )
 
-    def hear(self, fingerprint: str, title: str = "", **labels: str) -> None:
-        self.say(fingerprint, title, **labels)
-        self.pump()
+    def raise_alert(self, fingerprint: str, title: str = "", **labels: str) -> None:
+        self.record_alert(fingerprint, title, **labels)
+        self.follow_journal()
 
     def resolve(self, fingerprint: str, **labels: str) -> None:
-        self.hear(fingerprint, resolved="yes", **labels)
+        self.raise_alert(fingerprint, resolved="yes", **labels)
 
-    def open(self, fingerprint: str, title: str = "", **labels: str) -> IncidentOpened:
-        """Heard, and opened as the last one."""
-        self.hear(fingerprint, title, **labels)
+    def open_incident(self, fingerprint: str, title: str = "", **labels: str) -> IncidentOpened:
+        """Raise an alert that opens an incident, which is the last one opened."""
+        self.raise_alert(fingerprint, title, **labels)
         self.wait(2)
-        return self.all(IncidentOpened)[-1]
+        return self.events(IncidentOpened)[-1]
 
-    def close(self, incident: str, outcome: Outcome = "resolved") -> None:
+    def close_incident(self, incident: str, outcome: Outcome = "resolved") -> None:
         self.write(IncidentClosed(run=incident, at=self.now, incident=incident, outcome=outcome))
-        self.pump()
+        self.follow_journal()
 
-    def maintain(self, target: str, seconds: float, window: str = "maintenance-1") -> None:
+    def begin_maintenance(self, target: str, seconds: float, window: str = "maintenance-1") -> None:
         until = self.now + timedelta(seconds=seconds)
         self.write(
             MaintenanceAdded(
@@ -103,57 +103,58 @@ class World:
                 until=until,
             )
         )
-        self.pump()
+        self.follow_journal()
 
     def end_maintenance(self, window: str = "maintenance-1") -> None:
         self.write(MaintenanceEnded(run="watch", at=self.now, window=window))
-        self.pump()
+        self.follow_journal()
 
-    def crash(self) -> None:
-        """What was in memory is gone; the journal is not."""
+    def restart(self) -> None:
+        """Start triage again with nothing but the journal."""
         self.triage = self._fresh()
         for recorded in self.journal:
             self.triage.apply(recorded)
         self._read = len(self.journal)
 
-    def all(self, kind: type[Kind]) -> list[Kind]:
+    def events(self, kind: type[Kind]) -> list[Kind]:
         return [each.event for each in self.journal if isinstance(each.event, kind)]
 
     def incidents(self) -> dict[str, Incident]:
         return fold_incidents(self.journal)
 
-    def open_now(self) -> list[str]:
+    def open_incidents(self) -> list[str]:
         return [name for name, each in self.incidents().items() if each.status == "open"]
 
-    def holding(self, fingerprint: str, *, escalated: bool = False) -> list[str]:
+    def incidents_with(self, fingerprint: str, *, escalated: bool = False) -> list[str]:
         """Open incidents that this alert belongs to, by the journal alone."""
-        found = {e.incident for e in self.all(IncidentOpened) if e.fingerprint == fingerprint}
-        found |= {e.incident for e in self.all(AlertsJoined) if fingerprint in e.fingerprints}
+        found = {e.incident for e in self.events(IncidentOpened) if e.fingerprint == fingerprint}
+        found |= {e.incident for e in self.events(AlertsJoined) if fingerprint in e.fingerprints}
         if escalated:
             return [
                 name for name, each in self.incidents().items() if name in found and each.unresolved
             ]
-        return [name for name in self.open_now() if name in found]
+        return [name for name in self.open_incidents() if name in found]
 
-    def counted(self) -> int:
-        opened = sum(len(each.alerts) for each in self.all(IncidentOpened))
-        return opened + sum(each.count for each in self.all(AlertsJoined))
+    def count_alerts(self) -> int:
+        opened = sum(len(each.alerts) for each in self.events(IncidentOpened))
+        return opened + sum(each.count for each in self.events(AlertsJoined))
 
-    def notices(self) -> list[NotificationQueued]:
-        """What people are told of this journal, without any limit on how much."""
-        told = NoticeSettings(update=0, briefing="", most=1_000_000)
-        ledger, composer = NotificationState(), NotificationComposer(told, [SinkFilter(sink="log")])
+    def notifications(self) -> list[NotificationQueued]:
+        """The notifications about this journal, with no limit on their number."""
+        settings = NoticeSettings(update=0, briefing="", most=1_000_000)
+        state = NotificationState()
+        composer = NotificationComposer(settings, [SinkFilter(sink="log")])
         found: list[NotificationQueued] = []
         for recorded in self.journal:
-            ledger.apply(recorded)
-            owed = composer.compose(ledger, recorded.event.at)
+            state.apply(recorded)
+            owed = composer.compose(state, recorded.event.at)
             for notice in owed:
-                ledger.mark_queued(notice)
+                state.mark_queued(notice)
             found += owed
         return found
 
-    def suppressed(self) -> list[AlertSuppressed]:
-        return self.all(AlertSuppressed)
+    def suppressed_alerts(self) -> list[AlertSuppressed]:
+        return self.events(AlertSuppressed)
 
     def _fresh(self) -> Triage:
         return Triage(self.settings, name=self._name)

@@ -25,7 +25,7 @@ BEGAN = datetime(2026, 3, 6, 23, 58, 0, tzinfo=UTC)
 RUN = "incident-20260306-235800-4f2a1c"
 
 
-class Tale:
+class IncidentRecorder:
     """Writes one event after the other; each takes a second."""
 
     def __init__(self, run: str = RUN, began: datetime = BEGAN) -> None:
@@ -77,7 +77,7 @@ class Tale:
         self, call: str, command: str, output: str = "done", *, undo: str | None = None,
         run: str = "", finish: bool = True, attempt: int = 0,
     ) -> int:  # fmt: skip
-        """The number of the event that has its result, counted in this tale."""
+        """The number of the event that has its result, counted in this recorder."""
         run = run or self.run
         arguments = {"command": command}
         if undo is not None:
@@ -148,41 +148,43 @@ class Tale:
             )
         )  # fmt: skip
 
-    async def into(self, journal: Journal) -> None:
+    async def save(self, journal: Journal) -> None:
         await journal.append(*self.events)
 
 
-def resolved(run: str = RUN, began: datetime = BEGAN) -> Tale:
+def resolved(run: str = RUN, began: datetime = BEGAN) -> IncidentRecorder:
     """A whole one: noticed, looked at by two, one attempt undone, the next one holds."""
-    tale = Tale(run, began)
-    tale.opened()
-    tale.phase("assess")
-    tale.checked("web answers", ok=False, when="before")
-    tale.phase("investigate")
-    seen = tale.ran("c1", "df -h /var", "/dev/vda1 100% /var", run=f"{run}/data")
+    recorder = IncidentRecorder(run, began)
+    recorder.opened()
+    recorder.phase("assess")
+    recorder.checked("web answers", ok=False, when="before")
+    recorder.phase("investigate")
+    seen = recorder.ran("c1", "df -h /var", "/dev/vda1 100% /var", run=f"{run}/data")
     layer = LayerInvestigated(
-        run=run, incident=run, at=tale.at(), layer="data", agent=f"{run}/data",
+        run=run, incident=run, at=recorder.at(), layer="data", agent=f"{run}/data",
         findings=("the disk is full",), evidence=(seen,),
     )  # fmt: skip
     answer = ModelAnswered(
-        run=f"{run}/data", at=tale.at(), model="small-1", usage=Usage(900, 100, 0, 0.002)
+        run=f"{run}/data", at=recorder.at(), model="small-1", usage=Usage(900, 100, 0, 0.002)
     )
-    tale.add(layer, answer)
-    tale.diagnosed(seen)
-    tale.phase("remediate", attempt=1)
-    tale.ran("c2", "systemctl restart web", undo="systemctl start web", attempt=1)
-    tale.verified(ok=False, attempt=1, checks=("web answers: no answer",))
-    tale.add(
-        ChangesUndone(run=run, incident=run, at=tale.at(), calls=("c2",), reason="it did not help")
+    recorder.add(layer, answer)
+    recorder.diagnosed(seen)
+    recorder.phase("remediate", attempt=1)
+    recorder.ran("c2", "systemctl restart web", undo="systemctl start web", attempt=1)
+    recorder.verified(ok=False, attempt=1, checks=("web answers: no answer",))
+    recorder.add(
+        ChangesUndone(
+            run=run, incident=run, at=recorder.at(), calls=("c2",), reason="it did not help"
+        )
     )
-    tale.denied("c3", "rm -rf /var/lib/postgresql/old data")
-    tale.phase("remediate", attempt=2)
-    tale.ran(
+    recorder.denied("c3", "rm -rf /var/lib/postgresql/old data")
+    recorder.phase("remediate", attempt=2)
+    recorder.ran(
         "c4", "truncate -s 0 /var/log/web/debug.log", "[exit 0 · 0.1 s]",
         undo="cp /var/tmp/copy /var/log/web/debug.log", attempt=2,
     )  # fmt: skip
-    tale.phase("verify", attempt=2)
-    tale.checked("web answers", ok=True, when="after")
-    tale.checked("web answers", ok=True, when="trigger")
-    tale.verified(attempt=2, trigger="systemctl restart web")
-    return tale
+    recorder.phase("verify", attempt=2)
+    recorder.checked("web answers", ok=True, when="after")
+    recorder.checked("web answers", ok=True, when="trigger")
+    recorder.verified(attempt=2, trigger="systemctl restart web")
+    return recorder
