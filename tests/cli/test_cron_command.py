@@ -154,6 +154,15 @@ def test_export_and_apply_are_a_circle(hermes: Hermes, tmp_path: Path) -> None:
     done = hermes("cron", "apply", str(file))
     assert done.returncode == 2
     assert "job disk" in done.stderr
+    file.write_text("jobs:\n  look: {schedule: every day at 7, task: look, deliver: discord}\n")
+    done = hermes("cron", "apply", str(file))
+    assert (done.returncode, "job look: discord is not configured" in done.stderr) == (2, True)
+
+
+def test_a_schedule_is_tried_out_in_a_zone_and_its_days_are_spelled_right(hermes: Hermes) -> None:
+    done = hermes("cron", "next", "0 9 22,31 * *", "--zone", "Asia/Tokyo")
+    assert "the 22nd and the 31st day" in done.stdout and " JST" in done.stdout, done.stdout
+    assert "31st day" in hermes("cron", "next", "0 9 31 * *").stdout
 
 
 def test_next_tries_a_schedule_out(hermes: Hermes) -> None:

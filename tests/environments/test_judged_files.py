@@ -1,7 +1,9 @@
 """Files that appear or change between the verdict on a command and the moment it opens them."""
 
 import os
+import shutil
 import subprocess
+import time
 from collections.abc import AsyncIterator
 from pathlib import Path
 
@@ -171,3 +173,20 @@ async def test_a_command_uses_what_it_makes_itself(here: LocalEnvironment, work:
         profile = replace(judged(command, work), unrestricted="")
         _, refused = await run(here, command, profile)
         assert not [each for each in refused if CHANGED in each], command
+
+
+async def test_a_hook_of_machine_code_that_is_new_is_not_started(
+    here: LocalEnvironment, work: Path
+) -> None:
+    make_committed_repository(work / "r")
+    command = "git -C r commit -q --allow-empty -m y"
+    hook = work / "r/.git/hooks/pre-commit"
+    hook.unlink(missing_ok=True)
+    before = judged(command, work)
+    shutil.copy("/usr/bin/env", hook)  # it prints what git gave it
+    printed, refused = await run(here, command, before)
+    assert "GIT_INDEX_FILE" not in printed
+    assert refused == [f"start of {hook} ({CHANGED})"]
+    printed, refused = await run(here, command, replace(before, judged_at=time.time_ns()))
+    assert "GIT_INDEX_FILE" in printed
+    assert refused == []

@@ -393,7 +393,7 @@ def test_what_was_announced_and_not_stopped_was_approved_by_nobody() -> None:
         ApprovalSettled(run=RUN, at=recorder.at(), approval="a", outcome="approved"),
     )
     text, _ = judged(recorder, "open")
-    assert "announced: it runs in 30 s unless somebody stops it" in text
+    assert "announced, to run in 30 s unless someone stops it: x" in text
     assert "nobody stopped it" in text and "approval approved" not in text
 
 

@@ -3,8 +3,9 @@
 import pytest
 from triage_harness import TriageHarness
 
-from hermes.core.events.incidents import IncidentGraded, IncidentOpened
+from hermes.core.events.incidents import AlertRaised, IncidentGraded, IncidentOpened
 from hermes.sre.settings import TriageSettings
+from hermes.sre.triage.severity import alert_impact
 
 WEIGHTS = TriageSettings(services={"shop": "critical", "batch-*": "minor"})
 
@@ -41,6 +42,14 @@ def test_severity_follows_from_the_impact(
 ) -> None:
     opened = TriageHarness(WEIGHTS).open_incident("a", title, **labels)
     assert (opened.severity, why in opened.reason) == (severity, True), opened.reason
+
+
+@pytest.mark.parametrize(
+    ("source", "who"), [("person", "it was reported as P2"), ("alertmanager", "the monitor grades")]
+)
+def test_the_grade_of_a_person_is_not_called_that_of_a_monitor(source: str, who: str) -> None:
+    alert = AlertRaised(run="watch", fingerprint="f", title="odd", source=source, severity="P2")
+    assert alert_impact(alert).grading.startswith(who)
 
 
 def test_it_is_graded_anew_as_more_is_hit_and_never_milder() -> None:

@@ -78,7 +78,7 @@ def passed(check: str, *, proves: bool = True) -> CheckResult:
 
 async def test_a_proof_names_what_still_fails(scripted: Scripted) -> None:
     scripted.looks = [[failed("unit-web"), failed("http-80")], [passed("unit-web"), failed("x")]]
-    case = await scripted.opened()
+    case = await scripted.open_incident()
     async with scripted.context() as context:
         work = IncidentWork(context, case)
         proof = await verify(work, await take_baseline(work), 1)
@@ -148,7 +148,7 @@ async def test_a_playbook_whose_symptom_is_not_there_does_not_act(host: Host) ->
 
 async def test_a_log_in_which_nobody_asked_since_shows_no_recovery(scripted: Scripted) -> None:
     scripted.looks = [[failed("answers-web")]] * 2 + [[passed("answers-web", proves=False)]]
-    case = await scripted.opened()
+    case = await scripted.open_incident()
     async with scripted.context() as context:
         work = IncidentWork(context, case)
         proof = await verify(work, await take_baseline(work), 1)
@@ -157,7 +157,7 @@ async def test_a_log_in_which_nobody_asked_since_shows_no_recovery(scripted: Scr
 
 async def test_a_check_that_can_no_longer_be_asked_proves_nothing(scripted: Scripted) -> None:
     scripted.looks = [[passed("http-80")]]
-    case = await scripted.opened()
+    case = await scripted.open_incident()
     async with scripted.context() as context:
         eyes = await scripted.checks_for(case)
         baseline = Baseline(independent_checks=eyes, failing=frozenset({"http-80", "gone"}))
@@ -274,7 +274,7 @@ async def test_a_fix_gets_the_time_that_it_took_on_a_copy(
     slow = VerifySettings(window=0.0, every=0.01, patience=0.0, longest_window=0.0)
     scripted.settings = structs.replace(QUICK, verify=slow)
     scripted.looks = [[failed("http-80")]] * 20 + [[passed("http-80")]]
-    case = await scripted.opened()
+    case = await scripted.open_incident()
     async with scripted.context() as context:
         work = IncidentWork(context, case)
         baseline = await take_baseline(work)
@@ -286,7 +286,7 @@ async def test_where_no_check_observes_the_symptom_nobody_says_that_it_is_over(
     scripted: Scripted,
 ) -> None:
     scripted.looks = [[passed("unit-other")]]
-    case = await scripted.opened()
+    case = await scripted.open_incident()
     async with scripted.context() as context:
         work = IncidentWork(context, case)
         watched = await watch_recovery(work, await take_baseline(work))
@@ -298,7 +298,7 @@ async def test_an_alert_that_fires_again_while_it_is_watched_is_no_recovery(
     scripted: Scripted,
 ) -> None:
     scripted.looks = [[failed("http-80")], [passed("http-80")]]
-    case = structs.replace(await scripted.opened(), fingerprint="web")
+    case = structs.replace(await scripted.open_incident(), fingerprint="web")
     async with scripted.context() as context:
         work = IncidentWork(context, case)
         baseline = await take_baseline(work)
@@ -319,7 +319,7 @@ async def test_a_symptom_that_returns_after_hours_is_handed_over(scripted: Scrip
         at = now - timedelta(hours=hours)
         alert = AlertRaised(run="watch", at=at, fingerprint="w", title="", resolved=resolved)
         await Bus(scripted.journal).publish(alert)
-    case = structs.replace(await scripted.opened(), fingerprint="w")
+    case = structs.replace(await scripted.open_incident(), fingerprint="w")
     async with scripted.context() as context:
         work = IncidentWork(context, case)
         watched = await watch_recovery(work, await take_baseline(work))
@@ -361,7 +361,7 @@ async def test_what_other_services_failed_with_before_the_change_is_no_fault_of_
     scripted: Scripted,
 ) -> None:
     scripted.looks = [[DOWN, CACHE_FINE], [DOWN, CACHE], [of("web", passed("http-80")), CACHE]]
-    case = await scripted.opened()
+    case = await scripted.open_incident()
     async with scripted.context() as context:
         work = IncidentWork(context, case)
         baseline = await add_later_failures(work, await take_baseline(work))
@@ -373,7 +373,7 @@ async def test_what_begins_to_fail_with_the_change_counts_against_the_fix(
     scripted: Scripted,
 ) -> None:
     scripted.looks = [[DOWN, CACHE_FINE]] * 2 + [[of("web", passed("http-80")), CACHE]]
-    case = await scripted.opened()
+    case = await scripted.open_incident()
     async with scripted.context() as context:
         work = IncidentWork(context, case)
         baseline = await add_later_failures(work, await take_baseline(work))
@@ -386,7 +386,7 @@ async def test_what_the_same_service_failed_with_later_has_to_pass_as_well(
 ) -> None:
     tls, fine = of("web", failed("tls-443")), of("web", passed("http-80"))
     scripted.looks = [[DOWN], [DOWN, tls], [fine, tls]]
-    case = await scripted.opened()
+    case = await scripted.open_incident()
     async with scripted.context() as context:
         work = IncidentWork(context, case)
         baseline = await add_later_failures(work, await take_baseline(work))
@@ -400,7 +400,7 @@ async def test_a_revert_stays_if_the_checks_pass_that_a_copy_has_explained(
     scripted: Scripted, explained: str, helped: bool
 ) -> None:
     scripted.looks = [[DOWN, CACHE], [DOWN, CACHE_FINE]]
-    case = await scripted.opened()
+    case = await scripted.open_incident()
     async with scripted.context() as context:
         work = IncidentWork(context, case)
         rehearsal = FixRehearsal(explained=(explained,))
@@ -419,7 +419,7 @@ async def test_a_revert_that_helped_stays_while_another_problem_lasts(
         [DOWN, of("web", failed("port-80")), disk],
         [DOWN, of("web", passed("port-80")), disk],
     ]
-    case = await scripted.opened()
+    case = await scripted.open_incident()
     async with scripted.context() as context:
         work = IncidentWork(context, case)
         rehearsal = FixRehearsal(explained=("http-80", "port-80"))
@@ -443,7 +443,7 @@ async def test_a_service_that_answers_again_is_not_stopped_because_of_another_ou
         [*first, cache],
         [DOWN, of("web", passed("port-80")), cache],
     ]
-    case = await scripted.opened()
+    case = await scripted.open_incident()
     async with scripted.context() as context:
         work = IncidentWork(context, case)
         baseline = await add_later_failures(work, await take_baseline(work))
@@ -456,7 +456,7 @@ async def test_what_failed_before_an_escalation_does_not_undo_the_fix_of_a_new_f
 ) -> None:
     port = of("web", failed("port-80"))
     scripted.looks = [[DOWN, port], [DOWN, of("web", passed("port-80"))]]
-    case = await scripted.opened()
+    case = await scripted.open_incident()
     async with scripted.context() as context:
         work = IncidentWork(context, case)
         baseline = await take_baseline(work)
@@ -471,7 +471,7 @@ async def test_the_problem_is_over_when_its_alert_was_resolved_and_not_when_chec
     scripted: Scripted, resolved: bool, known: bool
 ) -> None:
     scripted.looks = [[DOWN], [of("web", passed("http-80"))]]
-    case = structs.replace(await scripted.opened(), fingerprint="web")
+    case = structs.replace(await scripted.open_incident(), fingerprint="web")
     joined = AlertsJoined(run=case.run, incident=case.incident, count=1, fingerprints=("web",))
     change = ChangeBegan(run=case.run, incident=case.incident, call_id="c", command="x")
     alert = AlertRaised(run="watch", fingerprint="web", title="web", resolved=resolved)

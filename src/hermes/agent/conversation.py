@@ -39,7 +39,8 @@ class Conversation:
     def __init__(self, session: ConversationSession) -> None:
         self._session = session
         self._scope: anyio.CancelScope | None = None
-        self._interrupted = False
+        self._interruptions: list[str] = []
+        """The reasons of those of the running turn."""
         self.resumable = False
         """True: a turn that is cancelled from outside stays open, and a later process finishes it
         with `finish_open_turn`."""
@@ -210,11 +211,11 @@ class Conversation:
         """Text for the running turn: added before the next call of the model."""
         self._session.inbox.append(user_message(text, attached, key, pictures))
 
-    def interrupt(self) -> None:
+    def interrupt(self, reason: str = "") -> None:
         """End the running turn: running tools are cancelled, and their calls answered
-        accordingly."""
+        accordingly. The end of the turn says the reason."""
         if self._scope is not None:
-            self._interrupted = True
+            self._interruptions.append(reason)
             self._scope.cancel()
 
     async def compress(self) -> ContextCompressed | None:
@@ -276,13 +277,14 @@ class Conversation:
 
     async def _turn(self, work: Callable[[], Awaitable[str]]) -> str:
         with anyio.CancelScope() as scope, working_for_run(self.run):
-            self._scope, self._interrupted = scope, False
+            self._scope, self._interruptions = scope, []
             try:
                 return await work()
             except anyio.get_cancelled_exc_class():
-                if self._interrupted or not self.resumable:
+                if self._interruptions or not self.resumable:
+                    reason = next(iter(self._interruptions), "")
                     with anyio.move_on_after(5, shield=True):
-                        await self._close("interrupted", "", "an interruption")
+                        await self._close("interrupted", reason, "an interruption")
                 raise
             except HermesError as error:
                 await self._close("failed", str(error), "a crash")

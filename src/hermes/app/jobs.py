@@ -133,6 +133,11 @@ def resolve_address(loaded: LoadedSettings, text: str) -> str:
         return str(address)
     if text in sinks:
         return text
+    if address.channel in loaded.settings.channels.__struct_fields__:
+        raise ScheduleError(
+            f"{address.channel} is not configured: `hermes setup` does it, and `hermes channels` "
+            "shows what it needs"
+        )
     known = ", ".join([*channels, *sinks])
     raise ScheduleError(
         f"results cannot be delivered to {text!r}: there is no such channel; there are: {known}"

@@ -147,6 +147,7 @@ def open_policy(
             digest=file_digest,
             written_files=WrittenFiles(loaded.home / WRITTEN_FILES_NAME, os.path.lexists),
             sandbox_writes=SandboxRecords(loaded.home),
+            clean=SecretRedactor(loaded),
         )
 
     def action_context(action: Action) -> ActionContext:

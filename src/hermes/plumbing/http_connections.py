@@ -11,6 +11,7 @@ import sys
 from collections.abc import Awaitable, Callable, Mapping
 from contextlib import suppress
 from dataclasses import replace
+from functools import partial
 from http import HTTPStatus
 from typing import Any
 
@@ -27,7 +28,7 @@ from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import Response, StreamingResponse
 from starlette.routing import Match, Route
-from starlette.types import ASGIApp, Scope
+from starlette.types import ASGIApp, Receive, Scope, Send
 
 from hermes.plumbing.http_service import HttpRefusal, HttpReply, HttpRequest, HttpRoute, HttpService
 
@@ -272,7 +273,8 @@ def build_app(service: HttpService) -> Starlette:
                 await route.check_head(head)
             async with _BodyReader(service, large_bodies) as reader:
                 body = await reader.read(request)
-                reply = await route.respond(replace(head, body=body))
+                whole = replace(head, body=body, disconnected=partial(_disconnected, request))
+                reply = await route.respond(whole)
             return _response(reply)
 
         return respond
@@ -304,6 +306,11 @@ def build_app(service: HttpService) -> Starlette:
     )  # fmt: skip
     app.router.redirect_slashes = False
     return app
+
+
+async def _disconnected(request: Request) -> None:
+    while (await request.receive())["type"] != "http.disconnect":
+        continue
 
 
 def _allowed_methods(app: Starlette, scope: Scope) -> str:
@@ -367,6 +374,19 @@ def _error_response(
     )
 
 
+class _ReplyStream(StreamingResponse):
+    def __init__(self, reply: HttpReply, headers: Mapping[str, str]) -> None:
+        assert reply.stream is not None
+        super().__init__(reply.stream, reply.status, headers=headers)
+        self._reply = reply
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        try:
+            await super().__call__(scope, receive, send)
+        finally:
+            self._reply.on_stream_end()
+
+
 def _response(reply: HttpReply) -> Response:
     headers = {
         "content-type": reply.content_type,
@@ -374,5 +394,5 @@ def _response(reply: HttpReply) -> Response:
         **reply.headers,
     }
     if reply.stream is not None:
-        return StreamingResponse(reply.stream, reply.status, headers=headers)
+        return _ReplyStream(reply, headers)
     return Response(reply.body, reply.status, headers=headers)

@@ -4,6 +4,8 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequenc
 from dataclasses import dataclass, field
 from http import HTTPStatus
 
+import anyio
+
 
 class HttpRefusal(Exception):
     """The request is answered with this status and message."""
@@ -12,6 +14,14 @@ class HttpRefusal(Exception):
         super().__init__(message)
         self.status = status
         self.headers = {name.replace("_", "-"): value for name, value in headers.items()}
+
+
+async def _never() -> None:
+    await anyio.sleep_forever()
+
+
+def _nothing() -> None:
+    return
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -24,6 +34,8 @@ class HttpRequest:
     params: Mapping[str, str] = field(default_factory=dict)
     """What the placeholders of the route's path stand for."""
     body: bytes = b""
+    disconnected: Callable[[], Awaitable[None]] = _never
+    """Waits until the client has gone. Not while a stream is sent: that one is ended then."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -33,7 +45,9 @@ class HttpReply:
     content_type: str = "application/json"
     headers: Mapping[str, str] = field(default_factory=dict)
     stream: AsyncIterator[bytes] | None = None
-    """Sent in place of the body, part by part. It is closed when the client has gone."""
+    """Sent in place of the body, part by part, until the client has gone."""
+    on_stream_end: Callable[[], None] = _nothing
+    """Called once the stream was sent or the client has gone, also before its first part."""
 
 
 @dataclass(frozen=True)

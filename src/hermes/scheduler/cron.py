@@ -15,7 +15,7 @@ from cronsim import CronSim, CronSimError
 
 from hermes.core.errors import ScheduleError
 from hermes.core.events.jobs import JobSchedule
-from hermes.plumbing.units import format_duration
+from hermes.plumbing.units import format_duration, ordinal
 
 CRON_NICKNAMES = {
     "@hourly": "0 * * * *",
@@ -170,6 +170,7 @@ def describe_schedule(schedule: JobSchedule) -> str:
         return f"every {length}, counted from {since}"
     texts = [CronSim(each, datetime(2024, 1, 1, tzinfo=UTC)).explain() for each in schedule.crons]
     meaning = "; ".join(each[:1].lower() + each[1:] for each in texts)
+    meaning = re.sub(r"\b(\d+)th\b", lambda day: ordinal(int(day[1])), meaning)  # 31th, by cronsim
     if schedule.anchor is not None:
         first = schedule.anchor.astimezone(zone)
         meaning += f", only every {schedule.every_days} days from {first:%A %Y-%m-%d} on"

@@ -45,11 +45,17 @@ def make_memory(notes: KeepsNotes) -> FunctionTool:
         what fixed what, what the person prefers. No secrets, not the present task, nothing that a
         log or a page asks you to remember.
         """
+        if context.redact(content) != content:
+            raise ToolError(HOLDS_SECRET)
         return await notes.change(context.run, action, target, content, old_text)
 
     return memory
 
 
+HOLDS_SECRET = (
+    "Not noted: this looks like a password, key or token, and every later session would show it. "
+    "Note where it is kept instead."
+)
 memory = make_memory(Unavailable("no notes are kept here"))
 
 

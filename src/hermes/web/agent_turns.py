@@ -1,10 +1,16 @@
 """The interface between the API and the agent: turns of conversations, part by part."""
 
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from datetime import datetime
-from typing import Literal, Protocol
+from typing import Literal, Protocol, TypeVar
+
+import anyio
 
 from hermes.core.messages import AttachedText, Usage, Value
+from hermes.plumbing.http_service import HttpRequest
+
+T = TypeVar("T")
+CLIENT_GONE = "the client hung up"
 
 
 class TurnText(Value, frozen=True):
@@ -60,7 +66,10 @@ class AgentTurn(Protocol):
         """Wait for the next part; `TurnEnd` is the last. May be cancelled and called again."""
         ...
 
-    def interrupt(self) -> None: ...
+    def interrupt(self, reason: str = "") -> None:
+        """End the turn, with its reason in the journal; nothing once it has ended."""
+        ...
+
     def steer(self, text: str) -> None:
         """Add a message, which is read with the next step."""
         ...
@@ -106,3 +115,19 @@ class HistoryIndex(Protocol):
 
     async def find_run(self, digest: str, person: str) -> str: ...
     async def record(self, run: str, digest: str, person: str) -> None: ...
+
+
+async def wait_for_client(
+    request: HttpRequest, turn: AgentTurn, wait: Callable[[], Awaitable[T]]
+) -> T:
+    """What is waited for. Without its client nobody gets the answer, so the turn is ended then."""
+    async with anyio.create_task_group() as group:
+
+        async def interrupt_when_gone() -> None:
+            await request.disconnected()
+            turn.interrupt(CLIENT_GONE)
+
+        group.start_soon(interrupt_when_gone)
+        found = await wait()
+        group.cancel_scope.cancel()
+    return found

@@ -70,7 +70,9 @@ class AnswerStore:
                 return _repeat(known, wanted)
             begun = StoredAnswer(request=wanted, begun_at=self._now())
             await anyio.to_thread.run_sync(self._write, file, begun)
-            reply = await self._respond(file, request, respond)
+            # A client that hangs up may come back for its answer.
+            kept = dataclasses.replace(request, disconnected=anyio.sleep_forever)
+            reply = await self._respond(file, kept, respond)
             if reply.stream is not None:
                 streaming = True
                 return dataclasses.replace(

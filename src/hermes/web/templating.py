@@ -21,6 +21,7 @@ _CONTROLS = re.compile(
     "[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ud800-\udfff]"
 )
 MINUTE_S, HOUR_S, DAY_S = 60, 3600, 86400
+SECONDS_SHOWN_BELOW_S = 600
 
 
 class TemplateSet:
@@ -106,7 +107,7 @@ def format_clock(value: datetime | str) -> str:
 
 def format_ago(value: datetime | str) -> str:
     seconds = (datetime.now(UTC) - as_moment(value)).total_seconds()
-    return f"in {format_duration(-seconds)}" if seconds < 0 else f"{format_duration(seconds)} ago"
+    return f"in {_format_age(-seconds)}" if seconds < 0 else f"{_format_age(seconds)} ago"
 
 
 def _mark_time(value: datetime | str, *, kind: str, write: Callable[[datetime], str]) -> Markup:
@@ -117,7 +118,7 @@ def _mark_time(value: datetime | str, *, kind: str, write: Callable[[datetime], 
 
 
 def format_since(value: datetime | str) -> str:
-    return format_duration(max(0.0, (datetime.now(UTC) - as_moment(value)).total_seconds()))
+    return _format_age(max(0.0, (datetime.now(UTC) - as_moment(value)).total_seconds()))
 
 
 def format_left(value: datetime | str) -> str:
@@ -129,9 +130,17 @@ def format_left(value: datetime | str) -> str:
 
 
 def format_duration(seconds: float | None) -> str:
-    """Rounded to two units at most: 42 s, 7 min, 3 h 20 min, 5 d 4 h."""
+    """A measured time: like an age, but with the seconds of some minutes: 1 min 10 s."""
     if seconds is None:
         return "–"
+    minutes, rest = divmod(round(seconds), MINUTE_S)
+    if rest and MINUTE_S <= round(seconds) < SECONDS_SHOWN_BELOW_S:
+        return f"{minutes} min {rest} s"
+    return _format_age(seconds)
+
+
+def _format_age(seconds: float) -> str:
+    """Rounded to two units at most: 42 s, 7 min, 3 h 20 min, 5 d 4 h."""
     whole = round(seconds)
     if whole < MINUTE_S:
         return f"{whole} s"

@@ -13,8 +13,8 @@ import anyio
 from hermes.app import open_application
 from hermes.app.application import Application
 from hermes.app.channels.gateway import open_gateway_parts, serve_channel
+from hermes.app.chats.context import ChatContext
 from hermes.app.chats.service import ChatService
-from hermes.app.chats.worker import ChatContext
 from hermes.core.channels import Address, InboundMessage
 from hermes.gateway.chat_transport import ChatTransport
 from hermes.gateway.manifest import ChannelLimits

@@ -19,7 +19,7 @@ from chat_setup import (
 )
 from msgspec.structs import replace
 
-from hermes.app.chats.service import UNKNOWN_PRESS_TEXT
+from hermes.app.chats.unheard import UNKNOWN_PRESS_TEXT
 from hermes.core.channels import Address, OutgoingMessage
 from hermes.core.messages import AttachedText
 

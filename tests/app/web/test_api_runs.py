@@ -86,6 +86,7 @@ async def test_a_running_turn_is_steered_and_stopped(tmp_path: Path) -> None:
             assert late.status_code == 409
 
 
+@pytest.mark.command  # the client library asks uname for the platform
 async def test_a_deleted_response_is_gone(tmp_path: Path) -> None:
     async with api_server(tmp_path, [says("four")]) as server:
         token = await server.token()

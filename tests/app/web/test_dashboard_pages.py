@@ -3,6 +3,7 @@
 import re
 from collections.abc import AsyncIterator, Callable, Coroutine
 from contextlib import asynccontextmanager
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import anyio
@@ -11,6 +12,7 @@ from api_server import ApiServer, api_server
 from dashboard_client import browser, log_in
 from seeded_home import history, seed_files
 
+from hermes.core.events.operations import HealthChecked
 from hermes.core.events.people import PersonAdded
 from hermes.web.browser_checks import csrf_token
 
@@ -190,3 +192,18 @@ def test_a_form_without_its_token_or_by_a_stranger_changes_nothing(tmp_path: Pat
         assert "disabled" in (await client.get("/services")).text
 
     run_seeded(tmp_path, work)
+
+
+def test_checks_of_yesterday_say_nothing_about_now(tmp_path: Path) -> None:
+    async def main() -> None:
+        seed_files(tmp_path / "home")
+        async with api_server(tmp_path) as server:
+            at = datetime.now(UTC) - timedelta(hours=9)
+            await server.journal.append(HealthChecked(run="watch", at=at, ok=True, checks=4))
+            async with browser(server, await log_in(server)) as client:
+                now, services = (await client.get("/")).text, (await client.get("/services")).text
+        assert "nothing has been checked since" in now and "all 4 checks pass" not in now
+        assert "chip-good" not in now + services
+        assert "not checked" in services and "no state is known" in services
+
+    anyio.run(main)

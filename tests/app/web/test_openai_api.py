@@ -1,5 +1,6 @@
 """The client library of OpenAI, unchanged, against the API."""
 
+import json
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -10,7 +11,8 @@ import pytest
 from api_server import ApiServer, api_server, runs, says
 from openai.types.chat import ChatCompletionMessageParam
 
-from hermes.core.events.runs import MessageAdded, RunStarted
+from hermes.core.events.approvals import ApprovalSettled
+from hermes.core.events.runs import MessageAdded, RunStarted, TurnEnded
 
 pytestmark = pytest.mark.anyio
 
@@ -30,6 +32,14 @@ def user(text: str) -> ChatCompletionMessageParam:
 async def started_runs(server: ApiServer) -> list[RunStarted]:
     found = [each.event async for each in server.journal.read(kinds=("run.started",))]
     return [event for event in found if isinstance(event, RunStarted)]
+
+
+async def first_event(server: ApiServer, kind: str) -> object:
+    while True:
+        last = await server.journal.last()
+        async for recorded in server.journal.read(kinds=(kind,)):
+            return recorded.event
+        await server.journal.changed(last)
 
 
 async def test_a_completion_is_answered_and_its_run_belongs_to_the_person(tmp_path: Path) -> None:
@@ -193,3 +203,29 @@ async def test_a_format_that_is_not_kept_is_refused(tmp_path: Path) -> None:
         assert answer.status_code == 400
         assert "answers are text" in answer.json()["error"]["message"]
         assert not await started_runs(server)
+
+
+@pytest.mark.command
+@pytest.mark.parametrize(
+    ("path", "stream"),
+    [("/v1/chat/completions", False), ("/v1/chat/completions", True), ("/v1/responses", False)],
+)
+async def test_the_question_of_a_client_that_hangs_up_is_withdrawn(
+    tmp_path: Path, path: str, stream: bool
+) -> None:
+    asked = {"messages": [user("clean up")], "input": "clean up", "stream": stream}
+    body = json.dumps(asked).encode()
+    async with api_server(tmp_path, [runs("rm -rf /srv/important"), says("done")]) as server:
+        head = f"POST {path} HTTP/1.1\r\nHost: localhost\r\nContent-Length: {len(body)}\r\n"
+        head += f"Authorization: Bearer {await server.token()}\r\n\r\n"
+        port = int(server.address.rpartition(":")[2])
+        with anyio.fail_after(120):
+            async with await anyio.connect_tcp("127.0.0.1", port) as connection:
+                await connection.send(head.encode() + body)
+                await first_event(server, "approval.requested")
+            settled = await first_event(server, "approval.settled")
+            ended = await first_event(server, "turn.ended")
+    assert isinstance(settled, ApprovalSettled)
+    assert isinstance(ended, TurnEnded)
+    assert settled.outcome == "withdrawn"
+    assert (ended.outcome, ended.reason) == ("interrupted", "the client hung up")

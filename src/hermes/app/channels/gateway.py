@@ -18,11 +18,12 @@ from msgspec.structs import replace
 
 from hermes.app.application import Application, open_application
 from hermes.app.channels.loading import start_channels, usable_channels
+from hermes.app.chats.context import ChatContext
 from hermes.app.chats.media import ChatMedia
 from hermes.app.chats.service import ChatService
 from hermes.app.chats.sessions import ChatSessions, TurnLimits
+from hermes.app.chats.unheard import UnheardMessages
 from hermes.app.chats.voice import ChatVoice
-from hermes.app.chats.worker import ChatContext
 from hermes.app.people import PAIRING_FOLDER
 from hermes.app.run_locks import RunLocked, lock_run
 from hermes.app.tools.tooling import DELEGATE_TOOL
@@ -128,9 +129,8 @@ def open_gateway_parts(application: Application, outbox: Outbox | None = None) -
         )
         return (await to_thread.run_sync(offer)).text
 
-    chats = ChatService(
-        context, offer_pairing=offer_pairing, incident_of_thread=outbox.incident_of_thread
-    )
+    unheard = UnheardMessages(context, offer_pairing)
+    chats = ChatService(context, unheard, incident_of_thread=outbox.incident_of_thread)
     return GatewayParts(outbox, chats, context)
 
 

@@ -1,15 +1,18 @@
 """What goes back to a chat: answers of turns, found in the journal, with the files that they name,
-and news of background processes.
+questions of the agent, and news of background processes.
 
 An answer is queued together with the note that its messages are handled. So each answer is queued
 once, whenever the process ends.
 """
 
 import random
+import secrets
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
-from hermes.core.channels import Button
+import anyio
+
+from hermes.core.channels import Button, press_data
 from hermes.core.events import Event
 from hermes.core.events.base import UnknownEvent
 from hermes.core.events.chats import ChatHandled, ChatOutcome
@@ -23,6 +26,7 @@ from hermes.plumbing.units import format_duration
 
 STOPPED_TEXT = "Stopped."
 EMPTY_TEXT = "(no answer)"
+MAX_LABEL_CHARS = 40
 MAX_TAIL_CHARS = 1_000
 """Of the output of a background process."""
 NATURAL_DELAY_MS = (800, 2_500)
@@ -53,6 +57,39 @@ def queue_text(
         files=tuple(files),
         buttons=buttons,
     )
+
+
+class OpenQuestion:
+    """A question of the agent to the people of a chat, until it is answered."""
+
+    def __init__(self, text: str, choices: tuple[str, ...]) -> None:
+        self._id, self._text, self._choices = secrets.token_hex(4), text, choices
+        self._answer = ""
+        self._answered = anyio.Event()
+
+    def queue(self, run: str, to: str) -> NotificationQueued:
+        listed = "".join(f"\n{number}. {each}" for number, each in enumerate(self._choices, 1))
+        buttons = tuple(
+            (Button(each[:MAX_LABEL_CHARS], press_data("answer", f"{self._id}.{number}")),)
+            for number, each in enumerate(self._choices)
+        )
+        return queue_text(run, to, f"❓ {self._text}{listed}", about="question", buttons=buttons)
+
+    def answer(self, text: str) -> None:
+        self._answer = text
+        self._answered.set()
+
+    def choose(self, pressed: str) -> bool:
+        """Answer by a button; False when it belongs to another question."""
+        id, _, number = pressed.partition(".")
+        if id != self._id or not number.isdecimal() or int(number) >= len(self._choices):
+            return False
+        self.answer(self._choices[int(number)])
+        return True
+
+    async def wait(self) -> str:
+        await self._answered.wait()
+        return self._answer
 
 
 def mark_handled(run: str, keys: Iterable[str], outcome: ChatOutcome) -> ChatHandled:

@@ -5,8 +5,7 @@ turn, or another outcome, also when the process ends in between.
 """
 
 import time
-from collections.abc import Awaitable, Callable, Coroutine
-from contextlib import suppress
+from collections.abc import Callable, Coroutine
 from datetime import UTC, datetime
 from typing import Any
 
@@ -19,9 +18,12 @@ from hermes.app.chats.commands import (
     parse_command,
     unknown_command_text,
 )
+from hermes.app.chats.context import ChatContext
+from hermes.app.chats.preparation import make_hints
 from hermes.app.chats.replies import mark_handled, process_text, queue_text
 from hermes.app.chats.sessions import ChatState, last_references, state_after
-from hermes.app.chats.worker import RESTARTED_TEXT, ChatContext, SessionWorker
+from hermes.app.chats.unheard import UnheardMessages
+from hermes.app.chats.worker import RESTARTED_TEXT, SessionWorker
 from hermes.core.channels import (
     Address,
     AnswersPresses,
@@ -29,7 +31,6 @@ from hermes.core.channels import (
     Channel,
     InboundMessage,
     OpensThreads,
-    OutgoingMessage,
     parse_press,
 )
 from hermes.core.errors import DeliveryError, HermesError
@@ -43,7 +44,7 @@ from hermes.core.events.chats import (
 )
 from hermes.core.people import People
 from hermes.core.run_ids import new_id
-from hermes.gateway.inbox import Inbox, InboxDecision, session_of
+from hermes.gateway.inbox import Inbox, session_of
 from hermes.gateway.settings import ChannelSettings
 from hermes.plumbing.long_running import HeapTrim
 
@@ -51,22 +52,6 @@ SHUTDOWN_GRACE_S = 20.0
 """Seconds that running turns have to end, all together, when the gateway is stopped. The rest is
 resumed by the next process, also turns that wait for a person."""
 MAX_THREAD_TITLE_CHARS = 60
-FLOOD_TEXT = "That was too fast: {count} messages a minute are answered. The last one was not."
-UNKNOWN_TEXT = (
-    "I do not know you yet ({who}). Somebody with a shell on my machine can let you in: "
-    "hermes people add NAME {who}"
-)
-UNKNOWN_PRESS_TEXT = "I do not know you, so your press does not count."
-OfferPairing = Callable[[InboundMessage], Awaitable[str]]
-"""How an unknown person can be let in, as a text for them."""
-
-
-async def explain_unknown(message: InboundMessage) -> str:
-    return UNKNOWN_TEXT.format(who=f"{message.address.channel}:{message.sender}")
-
-
-def no_incident(thread: Address) -> str:
-    return ""
 
 
 class ChatService:
@@ -75,13 +60,13 @@ class ChatService:
     def __init__(
         self,
         context: ChatContext,
+        unheard: UnheardMessages,
         *,
-        offer_pairing: OfferPairing = explain_unknown,
-        incident_of_thread: Callable[[Address], str] = no_incident,
+        incident_of_thread: Callable[[Address], str],
     ) -> None:
         self.application = context.application
         self._context = context
-        self._offer_pairing = offer_pairing
+        self._unheard = unheard
         self._incident_of_thread = incident_of_thread
         self._inboxes: dict[str, Inbox] = {}
         self._workers: dict[str, SessionWorker] = {}
@@ -148,11 +133,14 @@ class ChatService:
             people = await self.application.people.current()
             decision = self._inbox(channel.name, settings, people).decide(message, time.monotonic())
             if decision.verdict != "heard":
-                await self._answer_unheard(message, decision)
+                # Others must not wait for the answer to a stranger.
+                assert self._group is not None
+                self._group.start_soon(self._unheard.answer, message, decision)
                 return
             event = await self._assign(channel, message, people)
             # Recorded together: after a crash the hint is neither missing nor there twice.
-            (_, recorded), *_ = await self.application.bus.record(event, *await self._hints(event))
+            hints = await self._hints(event)
+            (_, recorded), *_ = await self.application.bus.record(event, *hints)
             assert isinstance(recorded, ChatReceived)
             self._context.sessions.apply(recorded)
         await self._dispatch(recorded)
@@ -173,53 +161,11 @@ class ChatService:
         return self._context.sessions.has_thread(address) or bool(self._incident_of_thread(address))
 
     async def _hints(self, event: ChatReceived) -> list[Event]:
-        """Return the message as a hint for the incident of its thread, besides the turn that it
-        gets."""
         message = event.message
         answers = bool(message.quoted) and self._looks_like_answer(message)
-        special = message.pressed or parse_command(message.text) or answers
-        if not event.incident or special or not message.text.strip():
+        if message.pressed or parse_command(message.text) or answers:
             return []
-        from hermes.app.incidents.actions import make_hint
-
-        try:
-            return [
-                await make_hint(
-                    self.application.journal, event.incident, message.text, person=event.person
-                )
-            ]
-        except HermesError:
-            return []  # the incident is not in this journal any more
-
-    async def _answer_unheard(self, message: InboundMessage, decision: InboxDecision) -> None:
-        """Answer a message that is not heard. Neither the message nor a pairing code is
-        recorded."""
-        channel = self._context.channels.get(message.address.channel)
-        if not decision.tell or channel is None:
-            return
-        if message.press and isinstance(channel, AnswersPresses):
-            # Others must not wait for the answer to a stranger; and the pressed chat hears nothing.
-            assert self._group is not None
-            self._group.start_soon(self._refuse_press, channel, message.press, decision)
-            return
-        if decision.verdict == "flood":
-            text = FLOOD_TEXT.format(count=self._context.settings.max_messages_per_minute)
-        else:
-            text = await self._offer_pairing(message)
-        if text:
-            with suppress(HermesError):
-                await channel.send(
-                    OutgoingMessage(key=new_id("note"), to=message.address, text=text)
-                )
-
-    async def _refuse_press(
-        self, channel: AnswersPresses, press: str, decision: InboxDecision
-    ) -> None:
-        """Answer only the person who pressed: without an answer their client goes on waiting."""
-        flood = FLOOD_TEXT.format(count=self._context.settings.max_messages_per_minute)
-        with suppress(HermesError):
-            text = flood if decision.verdict == "flood" else UNKNOWN_PRESS_TEXT
-            await channel.answer_press(press, text)
+        return await make_hints(self.application.journal, event, message.text)
 
     async def _assign(
         self, channel: Channel, message: InboundMessage, people: People
@@ -261,7 +207,7 @@ class ChatService:
         working = worker is not None and (worker.turn_running or worker.waiting > 0)
         if not reason or working or self.application.has_running_processes(state.run):
             return state.run
-        await self._publish(ChatSessionEnded(run=state.run, session=session, reason=reason))
+        await self._context.publish(ChatSessionEnded(run=state.run, session=session, reason=reason))
         if worker is not None:
             worker.close()
         return new_id("run")
@@ -314,7 +260,7 @@ class ChatService:
         return self._workers.get(session)
 
     async def end_session(self, state: ChatState, by: str) -> None:
-        await self._publish(ChatSessionEnded(run=state.run, session=state.session, by=by))
+        await self._context.publish(ChatSessionEnded(run=state.run, session=state.session, by=by))
         worker = self._workers.get(state.session)
         if worker is not None:
             worker.close()
@@ -336,7 +282,8 @@ class ChatService:
         if text is not None:
             await self._tell(event, text, "command")
         elif name == "stop":  # the end of the turn is reported
-            await self._publish(mark_handled(event.run, (message_key(event.message),), "command"))
+            handled = mark_handled(event.run, (message_key(event.message),), "command")
+            await self._context.publish(handled)
 
     async def _has_begun(self, run: str) -> bool:
         async for _ in self.application.journal.read(run=run, kinds=("run.started",)):
@@ -350,11 +297,11 @@ class ChatService:
         if event.message.press and isinstance(channel, AnswersPresses):
             try:
                 await channel.answer_press(event.message.press, text)
-                await self._publish(handled)
+                await self._context.publish(handled)
                 return
             except HermesError:
                 pass  # too late for a private answer
-        await self._publish(queue_text(event.run, event.to, text), handled)
+        await self._context.publish(queue_text(event.run, event.to, text), handled)
 
     async def _answer_press(self, event: ChatReceived) -> str:
         from hermes.app.chats.presses import OLD_BUTTON_TEXT, answer_press
@@ -399,7 +346,7 @@ class ChatService:
 
     async def choose_voice(self, event: ChatReceived, *, on: bool) -> None:
         chosen = ChatVoiceChosen(run=event.run, session=event.session, on=on, by=event.person)
-        await self._publish(chosen)
+        await self._context.publish(chosen)
 
     async def _report_processes(self) -> None:
         """Tell a chat about the processes that its session started."""
@@ -408,14 +355,10 @@ class ChatService:
             text = process_text(recorded)
             state = self._context.sessions.by_run(recorded.event.run) if text else None
             if state is not None:
-                await self._publish(queue_text(state.run, state.to, text, about="result"))
+                await self._context.publish(queue_text(state.run, state.to, text, about="result"))
 
     async def _tell(self, event: ChatReceived, text: str, outcome: ChatOutcome) -> None:
-        await self._publish(
+        await self._context.publish(
             queue_text(event.run, event.to, text),
             mark_handled(event.run, (message_key(event.message),), outcome),
         )
-
-    async def _publish(self, *events: Event) -> None:
-        for _, event in await self.application.bus.record(*events):
-            self._context.sessions.apply(event)

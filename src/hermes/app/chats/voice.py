@@ -10,7 +10,6 @@ import anyio
 from msgspec.structs import replace
 
 from hermes.app.application import Application
-from hermes.app.chats.media import MessageParts
 from hermes.app.chats.replies import mark_handled, queue_text
 from hermes.core.errors import HermesError
 from hermes.core.events import Event
@@ -65,21 +64,6 @@ class ChatVoice:
 
     def refuse_unheard(self, event: ChatReceived, to: str, why: str) -> list[Event]:
         return _refuse(event, to, NOT_HEARD_TEXT.format(why=why), "refused")
-
-    async def hint_for_incident(self, event: ChatReceived, parts: MessageParts) -> list[Event]:
-        """Return the spoken words as a hint for the incident of the thread, like written ones."""
-        if not event.incident or event.message.forwarded:
-            return []
-        from hermes.app.incidents.actions import make_hint
-
-        try:
-            return [
-                await make_hint(
-                    self._application.journal, event.incident, parts.heard, person=event.person
-                )
-            ]
-        except HermesError:
-            return []  # the incident is not in this journal any more
 
     async def speak_answer(self, text: str) -> tuple[str, str]:
         """The file of the spoken answer, or a line that says why there is none."""

@@ -3,63 +3,42 @@
 It lives while the session is in use. Later the next message begins another one, from the journal.
 """
 
-import random
-import secrets
 from collections import deque
-from collections.abc import Awaitable, Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass
 from datetime import UTC, datetime
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import anyio
 
 from hermes.agent.conversation import Conversation
-from hermes.app.application import Application
-from hermes.app.chats.media import ChatMedia, MessageParts, split_sendable_media
+from hermes.app.chats.context import ChatContext
+from hermes.app.chats.media import split_sendable_media
+from hermes.app.chats.preparation import MessagePreparation, PreparedMessage
 from hermes.app.chats.progress import TurnDisplay, chat_progress_mode
 from hermes.app.chats.replies import (
     ChatTurn,
     ChatTurns,
+    OpenQuestion,
     answer_events,
     human_delay_s,
     mark_handled,
     queue_text,
 )
-from hermes.app.chats.sessions import ChatSessions, TurnLimits
-from hermes.app.chats.voice import ChatVoice
 from hermes.app.tools.tooling import configured_environment
-from hermes.core.channels import Address, Button, Channel, press_data
+from hermes.core.channels import Address
 from hermes.core.errors import HermesError, StoreError
-from hermes.core.events import Event
 from hermes.core.events.chats import ChatOutcome, ChatReceived, message_key
-from hermes.core.messages import AttachedText, Picture
 from hermes.core.tool_calls import OpenToolCalls
-from hermes.gateway.inbox import speaker_label
-from hermes.gateway.settings import TalkSettings
 
 if TYPE_CHECKING:
     from hermes.app.chats.incident_threads import IncidentThread
 
-IDLE_CLOSE_S = 600.0
-"""Seconds without a message after which a session gives back its environment and its run."""
 QUESTION_TIMEOUT_S = 1800.0
 """Seconds that a question of the agent waits for an answer."""
-MAX_LABEL_CHARS = 40
 FULL_TEXT = "{count} messages wait already, so this one is not answered; send it again later."
 LIMIT_TEXT = "Other turns are running. This one begins when one of them ends."
 RESTARTED_TEXT = "Hermes was restarted before it could do this; send it again."
-
-
-@dataclass(frozen=True)
-class PreparedMessage:
-    """A received message as the conversation gets it."""
-
-    key: str
-    person: str
-    text: str
-    attached: tuple[AttachedText, ...] = ()
-    pictures: tuple[Picture, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -68,55 +47,6 @@ class IdleCommand:
 
     key: str
     run: Callable[[Conversation], Awaitable[str]]
-
-
-class OpenQuestion:
-    """A question of the agent to the people of a chat, until it is answered."""
-
-    def __init__(self, id: str, choices: tuple[str, ...]) -> None:
-        self.id, self._choices = id, choices
-        self._answer = ""
-        self._answered = anyio.Event()
-
-    def buttons(self) -> tuple[tuple[Button, ...], ...]:
-        return tuple(
-            (Button(each[:MAX_LABEL_CHARS], press_data("answer", f"{self.id}.{number}")),)
-            for number, each in enumerate(self._choices)
-        )
-
-    def answer(self, text: str) -> None:
-        self._answer = text
-        self._answered.set()
-
-    def choose(self, number: int) -> bool:
-        if number >= len(self._choices):
-            return False
-        self.answer(self._choices[number])
-        return True
-
-    async def wait(self) -> str:
-        await self._answered.wait()
-        return self._answer
-
-
-@dataclass
-class ChatContext:
-    """Everything that the sessions of a gateway share."""
-
-    application: Application
-    sessions: ChatSessions
-    settings: TalkSettings
-    folder: Path
-    """Where sessions begin to work."""
-    limits: TurnLimits
-    media: ChatMedia
-    voice: ChatVoice
-    channels: dict[str, Channel] = field(default_factory=dict)
-    """The channels that are connected now."""
-    restricted: Mapping[str, Application] = field(default_factory=dict)
-    """By channel: the application with the tools that chats there may use."""
-    idle_close_s: float = IDLE_CLOSE_S
-    draw: random.Random = field(default_factory=random.Random)
 
 
 def _open_thread(context: ChatContext, incident: str) -> "IncidentThread":
@@ -147,6 +77,7 @@ class SessionWorker:
         self._interrupted_by_message = False
         self._question: OpenQuestion | None = None
         self._thread = _open_thread(context, incident) if incident else None
+        self._preparation = MessagePreparation(context, run, to, self._thread)
 
     @property
     def waiting(self) -> int:
@@ -271,27 +202,21 @@ class SessionWorker:
         settings, key = self._context.settings, message_key(event.message)
         if key in self._turns.keys:  # part of a turn that an earlier process began
             return
-        parts = await self._hear(event) if event.message.voice else None
+        preparation = self._preparation
+        parts = await preparation.hear(event) if event.message.voice else None
         if parts is None and event.message.voice:
             return
         own_turn = self.turn_running and event.person == self._turn_person
         addressed = event.message.direct or bool(event.message.quoted)
         if self._question is not None and own_turn and addressed:
             self._question.answer(parts.heard if parts else event.message.text)
-            await self._publish(mark_handled(self.run_id, (key,), "answer"))
+            await self._context.publish(mark_handled(self.run_id, (key,), "answer"))
             return
         if self.waiting > settings.max_waiting:
             text = FULL_TEXT.format(count=settings.max_waiting)
             await self._tell(text, (key,), "refused")
             return
-        parts = parts or await self._prepare(event)
-        text = parts.text
-        if not event.message.direct and text:
-            text = f"{speaker_label(event.person, event.message.sender_name)}: {text}"
-        attached = parts.attached
-        if self._thread is not None:
-            attached = (*attached, *await self._thread.describe(event.person))
-        message = PreparedMessage(key, event.person, text, attached, parts.pictures)
+        message = await preparation.prepare(event, parts or await preparation.read_parts(event))
         conversation = self.conversation
         # Otherwise one person could approve what they asked for in the turn of another.
         own_turn = self.turn_running and event.person == self._turn_person
@@ -308,31 +233,6 @@ class SessionWorker:
             self._interrupted_by_message = True
             self.stop_turn()
         self._wake()
-
-    async def _prepare(self, event: ChatReceived) -> MessageParts:
-        channel = self._context.channels.get(event.message.address.channel)
-        return await self._context.media.prepare(event, channel, self._keep_picture)
-
-    async def _hear(self, event: ChatReceived) -> MessageParts | None:
-        """A voice message in words that the person has seen; None: they got the reason."""
-        voice, parts = self._context.voice, await self._prepare(event)
-        if parts.heard:
-            refused = await voice.show_heard(event, self.to, parts.heard)
-        elif parts.text or parts.attached:
-            return parts
-        else:
-            refused = voice.refuse_unheard(event, self.to, parts.unheard)
-        if refused is not None:
-            await self._publish(*refused)
-            return None
-        await self._publish(*await voice.hint_for_incident(event, parts))
-        return parts
-
-    async def _keep_picture(self, data: bytes, alt: str) -> Picture:
-        from hermes.tools.picture_storage import store_picture
-
-        artifacts = self._context.application.agent_dependencies.artifacts
-        return await store_picture(artifacts, self.run_id, "photo", data, alt)
 
     async def _take_turns(self, conversation: Conversation) -> None:
         if conversation.open:  # it was cut off
@@ -373,7 +273,7 @@ class SessionWorker:
             )
 
         if self._context.limits.is_full(message.person):
-            await self._publish(queue_text(self.run_id, self.to, LIMIT_TEXT))
+            await self._context.publish(queue_text(self.run_id, self.to, LIMIT_TEXT))
         async with self._context.limits.slot(message.person):
             await self._run_turn(say, message.person)
         self._take_back_steering(conversation, message.person)
@@ -412,13 +312,9 @@ class SessionWorker:
 
     async def _ask(self, question: str, choices: Sequence[str]) -> str | None:
         """Ask the people of the chat; None when no one answers in time."""
-        asked = self._question = OpenQuestion(secrets.token_hex(4), tuple(choices))
-        listed = "".join(f"\n{number}. {each}" for number, each in enumerate(choices, 1))
-        text = f"❓ {question}{listed}"
+        asked = self._question = OpenQuestion(question, tuple(choices))
         try:
-            await self._publish(
-                queue_text(self.run_id, self.to, text, about="question", buttons=asked.buttons())
-            )
+            await self._context.publish(asked.queue(self.run_id, self.to))
             with anyio.move_on_after(QUESTION_TIMEOUT_S):
                 return await asked.wait()
             return None
@@ -427,10 +323,7 @@ class SessionWorker:
 
     def answer_question(self, id: str) -> bool:
         """A button of a question was pressed; False when it is not open any more."""
-        question, _, number = id.partition(".")
-        if self._question is None or self._question.id != question or not number.isdecimal():
-            return False
-        return self._question.choose(int(number))
+        return self._question is not None and self._question.choose(id)
 
     def _display(self) -> TurnDisplay:
         to = Address.parse(self.to)
@@ -459,7 +352,7 @@ class SessionWorker:
                 files = (*files, spoken) if spoken else files
                 text = f"{text}\n\n{problem}" if problem else text
             await anyio.sleep(human_delay_s(self._context.settings, text, self._context.draw))
-            await self._publish(*answer_events(self.run_id, self.to, turn, text, files))
+            await self._context.publish(*answer_events(self.run_id, self.to, turn, text, files))
         await self._update_turns()
         self._context.sessions.touch(self.run_id, datetime.now(UTC))
 
@@ -471,7 +364,7 @@ class SessionWorker:
         return turn.text
 
     async def _tell(self, text: str, keys: Sequence[str], outcome: ChatOutcome) -> None:
-        await self._publish(
+        await self._context.publish(
             queue_text(self.run_id, self.to, text), mark_handled(self.run_id, keys, outcome)
         )
 
@@ -480,10 +373,6 @@ class SessionWorker:
         waiting += [item.key for item in self._ready]
         if waiting:
             await self._tell(text, waiting, "refused")
-
-    async def _publish(self, *events: Event) -> None:
-        for _, event in await self._context.application.bus.record(*events):
-            self._context.sessions.apply(event)
 
     async def _update_turns(self) -> None:
         journal, turns = self._context.application.journal, self._turns

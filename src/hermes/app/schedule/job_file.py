@@ -8,6 +8,7 @@ import msgspec
 from hermes.app.jobs import JobEditor, read_schedule
 from hermes.core.errors import ScheduleError
 from hermes.core.events.jobs import JobSchedule, JobSpec
+from hermes.core.jobs import JobTable
 from hermes.plumbing.units import parse_duration
 from hermes.plumbing.yaml_document import YamlFileError, dump_yaml, load_yaml
 from hermes.scheduler.grammar import ScheduleReading
@@ -85,7 +86,7 @@ async def apply_jobs(
     """
     table = await editor.table()
     known = {n: j.spec for n, j in table.jobs.items() if not j.spec.builtin and not j.finished}
-    checked = [editor.check(spec, table) for spec in wanted]
+    checked = [_check_job(editor, spec, table) for spec in wanted]
     plan: list[tuple[JobSpec, str]] = []
     for spec in checked:
         before = known.get(spec.name)
@@ -101,6 +102,13 @@ async def apply_jobs(
         for name in removed:
             await editor.remove(name)
     return [(spec.name, what) for spec, what in plan] + [(name, "removed") for name in removed]
+
+
+def _check_job(editor: JobEditor, spec: JobSpec, table: JobTable) -> JobSpec:
+    try:
+        return editor.check(spec, table)
+    except ScheduleError as error:
+        raise ScheduleError(f"job {spec.name}: {error}") from error
 
 
 def _same_schedule(before: JobSchedule, after: JobSchedule) -> bool:

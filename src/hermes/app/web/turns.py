@@ -80,12 +80,16 @@ class ApplicationTurn:
         self.model = conversation.model.name
         self._conversation = conversation
         self._parts = Queue[TurnPart]()
+        self._interrupted_for: str | None = None
+        self._ended = False
 
     async def next_part(self) -> TurnPart:
         return await self._parts.get()
 
-    def interrupt(self) -> None:
-        self._conversation.interrupt()
+    def interrupt(self, reason: str = "") -> None:
+        self._interrupted_for = reason
+        if not self._ended:
+            self._conversation.interrupt(reason)
 
     def steer(self, text: str) -> None:
         self._conversation.steer(text)
@@ -107,9 +111,12 @@ class ApplicationTurn:
             used.cached_tokens - before.cached_tokens,
             used.cost_usd - before.cost_usd,
         )
+        self._ended = True
         self._parts.put(msgspec.structs.replace(end, usage=usage))
 
     async def _say(self, request: "_TurnRequest") -> TurnEnd:
+        if self._interrupted_for is not None:  # before its turn came
+            return TurnEnd(outcome="interrupted", reason=self._interrupted_for)
         try:
             answer = await self._conversation.say(
                 request.text, attached=request.attached, by=request.person

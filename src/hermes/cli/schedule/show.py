@@ -93,11 +93,12 @@ def show(ctx: click.Context, name: str, as_json: bool) -> None:
 @cli_command("""
 hermes cron next
 hermes cron next disk -n 10
-hermes cron next "every other friday at 16:00"
+hermes cron next "every other friday at 16:00" --zone Europe/Berlin
 """)
 @click.argument("what", default="")
 @click.option("-n", "count", default=5, help="How many times.")
-def next_(ctx: click.Context, what: str, count: int, as_json: bool) -> None:
+@click.option("--zone", default="", help="The time zone of a schedule that you try out.")
+def next_(ctx: click.Context, what: str, count: int, zone: str, as_json: bool) -> None:
     """Show the next times of all jobs, of one job, or of a schedule that you try out."""
     from hermes.app.jobs import preview_schedule, read_schedule
     from hermes.scheduler.cron import find_zone, next_times
@@ -106,12 +107,12 @@ def next_(ctx: click.Context, what: str, count: int, as_json: bool) -> None:
     table, now = edit_jobs(loaded, _read_table), datetime.now(UTC)
     if what and what not in table.jobs:
         try:
-            reading = read_schedule(loaded, what)
+            reading = read_schedule(loaded, what, zone)
         except ScheduleError as error:
             raise click.UsageError(str(error)) from error
         preview = preview_schedule(reading.schedule, reading.assumptions)
-        zone = find_zone(preview.zone)
-        times = [each.astimezone(zone) for each in next_times(reading.schedule, now, count)]
+        found_zone = find_zone(preview.zone)
+        times = [each.astimezone(found_zone) for each in next_times(reading.schedule, now, count)]
         if as_json:
             print_json({"meaning": preview.meaning, "zone": preview.zone, "times": times})
             return

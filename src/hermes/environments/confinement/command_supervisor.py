@@ -29,6 +29,7 @@ from hermes.environments.confinement.call_supervisor import (
 from hermes.environments.confinement.enforcement import (
     AF_PACKET,
     CHANGE_CALLS,
+    EXECUTE_CALLS,
     NO_READ_FLAGS,
     SIGNAL_CALLS,
     free_share,
@@ -127,7 +128,7 @@ class CommandSupervisor(ConnectionSupervisor):
             self._report(call, refused.kind, refused.path, refused.why)
             call.refuse(refused.error)
         except ReadRefused as refused:
-            self._report(call, "read", refused.path, refused.why)
+            self._report(call, refused.kind, refused.path, refused.why)
             call.refuse(refused.error)
 
     def may_reach(self, call: NotifiedCall, real: str, status: os.stat_result) -> bool:
@@ -143,7 +144,8 @@ class CommandSupervisor(ConnectionSupervisor):
         self._report(call, "connect", what)
 
     def _decide(self, name: str, call: NotifiedCall) -> None:
-        if self._reads is not None and _opens_for_reading(name, call):
+        reads = name in EXECUTE_CALLS or _opens_for_reading(name, call)
+        if self._reads is not None and reads:
             self._reads.decide(name, call)
         elif name in FILE_CALLS:
             self._changes.decide(name, call)

@@ -37,6 +37,8 @@ unlinkat utime utimensat utimes
 """
 """Calls that change a file, a folder or its attributes, besides opening for writing."""
 
+EXECUTE_CALLS = ("execve", "execveat")
+
 FORBIDDEN_CALLS = """
 acct bpf chroot clock_settime delete_module finit_module fsconfig fsmount fsopen fspick init_module
 kexec_file_load kexec_load mount mount_setattr move_mount mq_open mq_unlink msgrcv msgsnd
@@ -264,6 +266,8 @@ def build_filter(rules: VerdictRules) -> list[CallRefusal]:
     if rules.checks_reads:
         found.insert(0, CallNotification("openat", ArgumentCondition(2, 0, mask=NO_READ_FLAGS)))
         found.append(CallNotification("open", ArgumentCondition(1, 0, mask=NO_READ_FLAGS)))
+    if rules.judged_files:
+        found += [CallNotification(name) for name in EXECUTE_CALLS]
     # Landlock and the supervisor do not cover its connections and listeners.
     found.append(CallRefusal("socket", ArgumentCondition(2, MULTIPATH_TCP), error=NO_SUCH_PROTOCOL))
     found += _refused_named_datagrams(rules)

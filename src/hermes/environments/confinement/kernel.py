@@ -27,6 +27,8 @@ SYSCALL_NUMBERS = {
     "connect": (42, 203),
     "creat": (85, None),
     "delete_module": (176, 106),
+    "execve": (59, 221),
+    "execveat": (322, 281),
     "fanotify_init": (300, 262),
     "fcntl": (72, 25),
     "fchmod": (91, 52),

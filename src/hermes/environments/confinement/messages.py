@@ -209,6 +209,7 @@ class VerdictRules:
             *(self.network, self.interfaces, self.raw_sockets),
             *(self.may_signal, self.sees_processes, self.may_attach, self.device_control),
             *(self.audit_control, self.listens, self.checks_reads, bool(self.connecting)),
+            bool(self.judged_files),
         )
         return bytes(kinds)
 

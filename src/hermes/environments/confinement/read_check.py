@@ -69,9 +69,9 @@ VIRTUAL_ENVIRONMENT_FOLDERS = ("bin/", "lib/", "lib64/", "share/", "include/")
 class ReadRefused(Exception):
     """The verdict does not cover reading the file."""
 
-    def __init__(self, path: str, why: str = "") -> None:
+    def __init__(self, path: str, why: str = "", kind: str = "read") -> None:
         super().__init__(path)
-        self.path, self.error, self.why = path, EACCES, why
+        self.path, self.error, self.why, self.kind = path, EACCES, why, kind
 
 
 class _PathResolution(ctypes.Structure):
@@ -246,6 +246,8 @@ class ReadCheck:
 
     def decide(self, name: str, call: NotifiedCall) -> None:
         """Answers the call. Raises `ReadRefused`."""
+        if name in ("execve", "execveat"):
+            return self._decide_start(name, call)
         folder, argument = (call.arguments[0], 1) if name == "openat" else (None, 0)
         text = self._text(call.pid, call.arguments[argument])
         if text not in self._system_files.known:
@@ -253,8 +255,38 @@ class ReadCheck:
             if secret and not self._is_granted(call, folder, os.fsdecode(text), real):
                 raise ReadRefused(real)
             if self._judged is not None and self._gives_judged(call, folder, text, argument, real):
-                return
+                return None
+        return call.proceed()
+
+    def _decide_start(self, name: str, call: NotifiedCall) -> None:
+        """Answers the start of a program: a hook may be machine code, which nothing opens to read.
+
+        The kernel looks the path up again, but only a program that may change it could use that.
+        Raises `ReadRefused`.
+        """
+        folder, argument = (call.arguments[0], 1) if name == "execveat" else (None, 0)
+        text = os.fsdecode(self._text(call.pid, call.arguments[argument]))
+        path = _absolute_path(call.pid, folder, text)
+        if self._judged is not None and self._is_changed(call, folder, text, path):
+            raise ReadRefused(path, REASON_CHANGED, kind="run")
         call.proceed()
+
+    def _is_changed(self, call: NotifiedCall, folder: "int | None", text: str, path: str) -> bool:
+        judged, real = self._judged, self._real_path(path, call.pid)
+        if judged is None or not (judged.match(real) or judged.match(text)):
+            return False
+        if self._changes is not None and self._changes.covers(real):
+            return False
+        try:
+            fd = judged.open(call, folder, text, os.O_PATH)
+        except OSError:  # the kernel tells the caller why it cannot be started
+            return False
+        if fd is None:
+            return False
+        try:
+            return judged.changed(fd, path)
+        finally:
+            os.close(fd)
 
     def _gives_judged(
         self, call: NotifiedCall, folder: "int | None", text: bytes, argument: int, real: str

@@ -347,6 +347,7 @@ class ConfinedProcess:
 
 _REFUSAL_TEXTS = {
     "read": "read of {}",
+    "run": "start of {}",
     "write": "write to {}",
     "mode": "change mode of {}",
     "owner": "change owner of {}",

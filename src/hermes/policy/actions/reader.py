@@ -25,6 +25,7 @@ from hermes.policy.actions.action_effects import (
     root_run,
     step_in_copy,
 )
+from hermes.policy.actions.disguised_text import CleanText, mark_disguised_text
 from hermes.policy.actions.judged_files import file_clock_ns, files_at_verdict
 from hermes.policy.actions.lent_access import (
     is_below_changes,
@@ -212,6 +213,8 @@ class ActionReader:
     written_files: WrittenFiles = field(default_factory=WrittenFiles)
     """Files that this and earlier sessions wrote."""
     sandbox_writes: SandboxWrites | None = None
+    clean: CleanText = str
+    """Removes secrets from a text as from the output of commands."""
 
     def read(self, action: Action, situation: ActionContext) -> ActionEffects:
         judged_at = file_clock_ns()
@@ -238,6 +241,8 @@ class ActionReader:
             )
             steps = tuple(map(mark_hook_changes, steps))
             steps = mark_foreign_names(steps, lambda step: _folders_searched(step, folders))
+        if intent.command and not action.reviewed and self.lookup is not _unresolved_path:
+            steps = mark_disguised_text(steps, self.clean if looks_into_files else None)
         where = location_of(action, situation.where, rendered)
         in_copy = action.call.name == COPY_TOOL
         if in_copy:

@@ -262,7 +262,9 @@ def _approval_requested_text(event: ApprovalRequested) -> str:
 
 
 def _announced_text(event: ActionAnnounced) -> str:
-    return f"announced: it runs in {event.seconds:g} s unless somebody stops it"
+    wait = format_duration(event.seconds).removesuffix(" 0 s")
+    shown = visible_line(event.shown, MAX_APPROVAL_CHARS)
+    return f"announced, to run in {wait} unless someone stops it: {shown}"
 
 
 def _approval_settled_text(event: ApprovalSettled) -> str:

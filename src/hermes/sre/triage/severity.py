@@ -74,20 +74,26 @@ _EFFECT_WORDS: tuple[tuple[re.Pattern[str], ImpactEffect], ...] = (
 )
 
 
+REPORT_SOURCES = ("person", "mcp")
+"""What opened an incident in words, instead of a monitor."""
+
+
 class AlertImpact(Value, frozen=True):
     """The impact that one alert reports."""
 
     effect: ImpactEffect
     why: str
     floor: Severity | None = None
-    hint: str = ""
+    grading: str = ""
+    """Who says how severe it is at least, in words."""
 
 
 def alert_impact(alert: AlertRaised) -> AlertImpact:
     labels = dict(alert.labels)
     hint = alert.severity or labels.get("severity", "")
     effect, why = _alert_effect(alert, labels)
-    return AlertImpact(effect, why, SEVERITY_BY_HINT.get(hint.lower()), hint[:40])
+    who = "it was reported as" if alert.source in REPORT_SOURCES else "the monitor grades it"
+    return AlertImpact(effect, why, SEVERITY_BY_HINT.get(hint.lower()), f"{who} {hint[:40]}")
 
 
 def alert_problem(alert: AlertRaised, alarm: str) -> str:
@@ -231,7 +237,7 @@ class IncidentImpact:
         if not self._worst[1] or is_graver(found[0], self._worst[0]):
             self._worst = found
         if impact.floor is not None and is_graver(impact.floor, self._floor[0]):
-            self._floor = impact.floor, f"the monitor grades it {impact.hint}"
+            self._floor = impact.floor, impact.grading
 
     def grade(self) -> tuple[Severity, str]:
         severity, why = self._worst

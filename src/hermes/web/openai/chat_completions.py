@@ -12,12 +12,14 @@ from hermes.core.messages import Usage
 from hermes.plumbing.http_service import HttpRefusal, HttpReply, HttpRequest
 from hermes.web.access import AccessControl, ApiCaller
 from hermes.web.agent_turns import (
+    CLIENT_GONE,
     AgentTurn,
     AgentTurns,
     HistoryIndex,
     TurnEnd,
     TurnQuestion,
     TurnText,
+    wait_for_client,
 )
 from hermes.web.api_routes import ApiRoute
 from hermes.web.event_stream import PING, STREAM_HEADERS, STREAM_TYPE, next_or_ping, stream_event
@@ -85,8 +87,13 @@ class ChatCompletions:
         completion = CompletionResponse(turn, asked)
         if asked.stream:
             stream = self._stream(completion, asked, caller)
-            return HttpReply(content_type=STREAM_TYPE, headers=STREAM_HEADERS, stream=stream)
-        end = await self._wait_for_end(turn)
+            return HttpReply(
+                content_type=STREAM_TYPE,
+                headers=STREAM_HEADERS,
+                stream=stream,
+                on_stream_end=lambda: turn.interrupt(CLIENT_GONE),
+            )
+        end = await wait_for_client(request, turn, lambda: self._wait_for_end(turn))
         await self._record_history(asked, turn, end, caller)
         return HttpReply(body=completion.whole(end))
 
@@ -136,28 +143,23 @@ class ChatCompletions:
     async def _stream(
         self, completion: "CompletionResponse", asked: ChatCompletionRequest, caller: ApiCaller
     ) -> AsyncGenerator[bytes, None]:
-        turn, ended = completion.turn, False
-        try:
-            yield completion.chunk({"role": "assistant", "content": ""})
-            with self._access.count_stream(caller):
-                while True:
-                    part = await next_or_ping(turn.next_part)
-                    if part is None:
-                        yield PING
-                    elif isinstance(part, TurnText):
-                        yield completion.chunk({"content": part.text})
-                    elif isinstance(part, TurnQuestion):
-                        yield stream_event(part, name="hermes.approval")
-                        yield completion.chunk({"content": self._question_text(part)})
-                    elif isinstance(part, TurnEnd):
-                        break
-            ended = True
-            await self._record_history(asked, turn, part, caller)
-            for chunk in completion.final_chunks(part):
-                yield chunk
-        finally:
-            if not ended:  # the client has gone, and does not wait for the answer
-                turn.interrupt()
+        turn = completion.turn
+        yield completion.chunk({"role": "assistant", "content": ""})
+        with self._access.count_stream(caller):
+            while True:
+                part = await next_or_ping(turn.next_part)
+                if part is None:
+                    yield PING
+                elif isinstance(part, TurnText):
+                    yield completion.chunk({"content": part.text})
+                elif isinstance(part, TurnQuestion):
+                    yield stream_event(part, name="hermes.approval")
+                    yield completion.chunk({"content": self._question_text(part)})
+                elif isinstance(part, TurnEnd):
+                    break
+        await self._record_history(asked, turn, part, caller)
+        for chunk in completion.final_chunks(part):
+            yield chunk
 
 
 class CompletionResponse:

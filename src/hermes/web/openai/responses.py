@@ -19,6 +19,7 @@ from hermes.web.agent_turns import (
     TurnQuestion,
     TurnText,
     TurnToolCall,
+    wait_for_client,
 )
 from hermes.web.api_routes import ApiRoute
 from hermes.web.event_stream import PING, STREAM_HEADERS, STREAM_TYPE, next_or_ping, stream_event
@@ -71,8 +72,8 @@ class Responses:
         if asked.stream:
             stream = self._stream(response, caller)
             return HttpReply(content_type=STREAM_TYPE, headers=STREAM_HEADERS, stream=stream)
-        while not asked.background and not response.add(await turn.next_part()):
-            continue
+        if not asked.background:
+            await wait_for_client(request, turn, response.wait_for_end)
         return HttpReply(body=msgspec.json.encode(response.data()))
 
     async def _begin_turn(self, asked: ResponsesRequest, caller: ApiCaller) -> AgentTurn:
@@ -156,13 +157,15 @@ class Response:
             return {**self._fields, "status": "in_progress"}
         return {**self._fields, **end_fields(self._end, self._calls, self._item)}
 
-    def add(self, part: TurnPart) -> bool:
-        """Return True when it was the last part."""
+    async def wait_for_end(self) -> None:
+        while self._end is None:
+            self.add(await self.turn.next_part())
+
+    def add(self, part: TurnPart) -> None:
         if isinstance(part, TurnToolCall):
             self._calls.append(call_item(part))
         elif isinstance(part, TurnEnd):
             self._end = part
-        return self._end is not None
 
     def first_events(self) -> list[bytes]:
         item = message_item(self._item, "", "in_progress")

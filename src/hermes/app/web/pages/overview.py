@@ -10,6 +10,7 @@ from hermes.app.jobs import SHOWN_TIMES, describe_job
 from hermes.app.people import PeopleRegister
 from hermes.app.web.pages.journal_index import JournalIndex, today
 from hermes.app.web.resources import PersonActions
+from hermes.app.web.views.services import is_current
 from hermes.memory.store import JournalStore
 from hermes.scheduler.cron import next_times
 from hermes.settings.load import LoadedSettings
@@ -66,6 +67,7 @@ class JournalOverview:
                 for each in self._index.open_questions()[:MAX_SHOWN]
             ],
             "health": self._index.health,
+            "health_is_current": is_current(self._index.health),
             "jobs": self._next_jobs(),
             "day": self._day(now),
             "channels": [each for each in states if each.status != "not configured"],

@@ -30,6 +30,8 @@ from hermes.sre.triage.topology import alert_dependencies, alert_location
 
 HEALTH_LOOKBACK = timedelta(days=7)
 """How far back the rounds of checks are read to say since when a state holds."""
+MAX_ROUND_AGE = timedelta(minutes=20)
+"""Rounds are recorded every five minutes. An older one does not say how the checks are now."""
 MAX_DEPENDENCY_FACTS = 200
 DEPENDENCY_RELATIONS = ("depends-on", "connects-to", "forwards-to")
 HOST = "this host"
@@ -76,6 +78,10 @@ class HealthHistory:
         return [name for name, (state, _) in self._states.items() if state != "fine"]
 
 
+def is_current(round: HealthChecked | None) -> bool:
+    return round is not None and datetime.now(UTC) - round.at < MAX_ROUND_AGE
+
+
 class JournalServices:
     """Fulfils what the page of services shows and does.
 
@@ -90,6 +96,8 @@ class JournalServices:
     ) -> None:
         self._loaded, self._journal = loaded, journal
         self._health = HealthHistory()
+        self._current = self._health
+        """What holds now: nothing when no round was recorded lately."""
         self._read_incidents = read_incidents or (
             lambda: list_incidents(journal, kinds=STATE_KINDS)
         )
@@ -97,12 +105,13 @@ class JournalServices:
     async def services(self, *, limit: int = MAX_SERVICES, skip: int = 0) -> PlainObject:
         """Services, those in trouble first, with the last round of checks."""
         await self._health.read(self._journal)
+        self._current = self._health if is_current(self._health.last) else HealthHistory()
         incidents = await self._read_incidents()
         by_service: dict[str, list[Incident]] = defaultdict(list)
         for each in incidents:
             if name := _service_of(each):
                 by_service[name].append(each)
-        checks = service_checks(self._loaded, self._health)
+        checks = service_checks(self._loaded, self._current)
         unnamed = self._unnamed_checks(checks)
         if unnamed:
             checks.setdefault(HOST, [])
@@ -117,7 +126,7 @@ class JournalServices:
             name: self._state(checks.get(name, ()), by_service.get(name, ())) for name in names
         }
         if unnamed and states[HOST][0] == "unchecked":
-            states[HOST] = ("fine", self._health.first_at)
+            states[HOST] = ("fine", self._current.first_at)
         order = sorted(names, key=lambda name: (STATES.index(states[name][0]), name))
         rows = [
             {
@@ -162,14 +171,14 @@ class JournalServices:
         self, check: str, incidents: Sequence[Incident]
     ) -> tuple[str, datetime | None]:
         """An incident between two rounds shows that it was not fine all the time."""
-        state, at = self._health.state(check)
+        state, at = self._current.state(check)
         over = max((each.over_at for each in incidents if each.over_at), default=None)
         return state, over if state == "fine" and at and over and over > at else at
 
     def _unnamed_checks(self, checks: Mapping[str, Sequence[str]]) -> int:
         """Checks of the last round that were fine, and of which only the number was recorded."""
         known = sum(len(names) for names in checks.values())
-        return max(0, self._health.last.checks - known) if self._health.last is not None else 0
+        return max(0, self._current.last.checks - known) if self._current.last is not None else 0
 
     def _check_rows(
         self, checks: Sequence[str], incidents: Sequence[Incident]
@@ -190,6 +199,7 @@ class JournalServices:
             "failing": len(last.failing),
             "unknown": len(last.unknown),
             "seconds": last.seconds,
+            "current": is_current(last),
         }
 
     async def _links(self, incidents: Sequence[Incident]) -> dict[tuple[str, str], str]:

@@ -1,0 +1,1 @@
+"""Groups of commands: name, module and help of each, without the modules themselves."""

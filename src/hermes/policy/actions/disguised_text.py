@@ -1,0 +1,203 @@
+"""Marks commands that print secrets in a form in which they are not recognised.
+
+What a command prints is cleaned of secrets by their form. `rev`, `base64`, `xxd` and others change
+it, so the source of the text decides: files are looked into, also compressed ones. What cannot be
+looked into counts as a source of secrets.
+"""
+
+import bz2
+import glob
+import gzip
+import lzma
+import os
+import posixpath
+import re
+import stat
+from collections.abc import Callable, Sequence
+from io import BytesIO
+
+from msgspec.structs import replace
+
+from hermes.policy.actions.action_effects import ActionStep
+from hermes.policy.actions.confinement_profile import git_verb
+from hermes.policy.commands.effects import word_set
+
+CleanText = Callable[[str], str]
+"""Returns a text without its secrets, and the text itself when it has none."""
+
+MAX_SOURCE_BYTES = 8 << 20
+"""A larger file is not looked into, and counts as one with secrets."""
+_MAX_FILES = 50
+_ENCODERS = word_set("rev base32 base64 basenc od hexdump hd hexyl xxd uuencode")
+_DECODING_WORD = re.compile(r"-[a-zA-Z]*[dD][a-zA-Z]*\Z|--decode\Z")
+_CODE_WORD = re.compile(r"-[a-zA-Z]*[ceE]\Z|--eval\Z|--print\Z|-p\Z")
+_CODE_PROGRAMS = re.compile(r"(?:python|perl|ruby|node|php)[\d.]*\Z")
+_WIDE_CHARACTERS = re.compile(r"(?i)utf-?(?:7|16|32)|ucs|ebcdic|ibm|cp037")
+_SINGLE_CHARACTERS = re.compile(
+    r"""(?x) s(?P<mark>[^\w\s])\\?\(?(?:\.|\[[^]]*\])\\?\)?(?P=mark)   # sed s/./& /g
+    | (?:^|[;{\s])y(?P<other>[^\w\s]).+(?P=other)                   # sed y/abc/bcd/
+    | \bsubstr\(|\bsplit\([^)]*,\s*(?:""|//)\s*[,)]|\bFS\s*=\s*""   # awk
+    | @base(?:32|64)\b|\bexplode\b|\breverse\b|split\(\s*""\s*\)     # jq
+    """
+)
+_SHORT_PATTERN = re.compile(r"\.(?:\.{0,7}|\\?\{\d\\?\}|\?)\Z")
+_PIECE = re.compile(r"(\d*)(-?)(\d*)\Z")
+MAX_PIECE_CHARS = 12
+_CASES = ({"a-z", "A-Z"}, {"[:lower:]", "[:upper:]"})
+_NAME_PRINTERS = word_set(
+    "ls stat du df wc file readlink realpath basename dirname find fd tree md5sum sha1sum sha256sum"
+    " sha512sum b2sum cksum sum date echo printf"
+)
+"""Programs that print about files, not what is in them."""
+_PRINTING_GIT_VERBS = word_set(
+    "show log diff cat-file blame annotate grep stash archive whatchanged"
+)
+_SERVICE_CLIENTS = word_set(
+    "journalctl kubectl oc docker podman nerdctl crictl helm psql mysql mariadb mongosh redis-cli"
+    " valkey-cli nomad consul etcdctl vault aws gcloud az"
+)
+
+
+def mark_disguised_text(
+    steps: Sequence[ActionStep], clean: CleanText | None
+) -> tuple[ActionStep, ...]:
+    """`clean` is None for files that are not on this machine."""
+    names = [posixpath.basename(step.program) for step in steps]
+    restored = "rev" if names.count("rev") % 2 == 0 else ""
+    disguising = [
+        step
+        for name, step in zip(names, steps, strict=True)
+        if name != restored and _changes_form(step)
+    ]
+    source = _find_source(steps, clean) if disguising else ""
+    if not source:
+        return tuple(steps)
+    return tuple(_mark(step, source) if step in disguising else step for step in steps)
+
+
+def _mark(step: ActionStep, source: str) -> ActionStep:
+    name = posixpath.basename(step.program)
+    why = f"{name} prints {source} in a form in which they are not recognised; print it as it is"
+    return replace(
+        step, effects=step.effects | {"secret-read"}, why=(*step.why, f"secret-read: {why}")
+    )
+
+
+def _changes_form(step: ActionStep) -> bool:
+    name, words = posixpath.basename(step.program), step.argv[1:]
+    if name in _ENCODERS:
+        decodes = (
+            any(map(_DECODING_WORD.match, words)) if name.startswith("base") else "-r" in words
+        )
+        return not decodes
+    if name == "openssl":
+        return words[:1] in (("base64",), ("enc",)) and "-d" not in words
+    if name in ("tr", "fold", "cut", "grep", "iconv"):
+        return _FILTERS[name](words)
+    if name in ("sed", "awk", "gawk", "mawk", "jq", "yq"):
+        return any(map(_SINGLE_CHARACTERS.search, words)) or ("-F" in words and "" in words)
+    return bool(_CODE_PROGRAMS.match(name)) and any(map(_CODE_WORD.match, words))
+
+
+def _maps_letters(words: Sequence[str]) -> bool:
+    options = "".join(word for word in words if word.startswith("-") and len(word) > 1)
+    sets = [word for word in words if not word.startswith("-") or len(word) == 1]
+    if "c" in options or "C" in options or not re.search(r"[a-zA-Z0-9]", "".join(sets[:1])):
+        return False
+    if "d" in options or "s" in options:
+        return len(sets[0]) > 2 and "d" in options
+    escaped = all(re.fullmatch(r"(?:\\.|\W)+", each) for each in sets)
+    return not escaped and set(sets) not in _CASES
+
+
+def _has_narrow_lines(words: Sequence[str]) -> bool:
+    width = re.search(r"(?:-w|--width)[ =]?(\d+)", " ".join(words))
+    return width is not None and int(width[1]) <= MAX_PIECE_CHARS
+
+
+def _cuts_pieces(words: Sequence[str]) -> bool:
+    found = re.search(r"(?:^| )(?:-[cb]|--characters|--bytes)[ =]?([\d,-]+)", " ".join(words))
+    pieces = [_PIECE.match(each) for each in found[1].split(",")] if found else []
+    return any(
+        each is not None
+        and (not each[2] or (each[3] and int(each[3]) - int(each[1] or 1) < MAX_PIECE_CHARS))
+        for each in pieces
+    )
+
+
+def _prints_short_matches(words: Sequence[str]) -> bool:
+    only = any(re.match(r"-[a-zA-Z]*o|--only-matching", word) for word in words)
+    return only and any(map(_SHORT_PATTERN.match, words))
+
+
+def _prints_wide_characters(words: Sequence[str]) -> bool:
+    to = re.search(r"(?:-t|--to-code)[ =]?(\S+)", " ".join(words))
+    return to is not None and bool(_WIDE_CHARACTERS.search(to[1]))
+
+
+_FILTERS: dict[str, Callable[[Sequence[str]], bool]] = {
+    "tr": _maps_letters,
+    "fold": _has_narrow_lines,
+    "cut": _cuts_pieces,
+    "grep": _prints_short_matches,
+    "iconv": _prints_wide_characters,
+}
+
+
+def _find_source(steps: Sequence[ActionStep], clean: CleanText | None) -> str:
+    """The first source of secrets in words, or empty."""
+    for step in steps:
+        name = posixpath.basename(step.program)
+        if name in _SERVICE_CLIENTS:
+            return f"what {name} returns, possibly with secrets,"
+        if name == "git" and git_verb(step) in _PRINTING_GIT_VERBS:
+            return "files and commits, possibly with secrets,"
+        if name in _NAME_PRINTERS:
+            continue
+        for path in step.paths:
+            if path not in step.changes and (why := _why_secret(path, clean)):
+                return why
+    return ""
+
+
+def _why_secret(path: str, clean: CleanText | None) -> str:
+    if path.startswith(("/dev/", "/proc/", "/sys/")):
+        return ""
+    if "…" in path or clean is None:
+        return f"{path}, possibly with secrets,"
+    found = glob.glob(path) if re.search(r"[*?\[]", path) else [path]  # noqa: PTH207
+    if len(found) > _MAX_FILES:
+        return f"{path}, possibly with secrets,"
+    return next((f"secrets of {file}" for file in found if _may_hold_secrets(file, clean)), "")
+
+
+def _may_hold_secrets(path: str, clean: CleanText) -> bool:
+    try:
+        status = os.stat(path)  # noqa: PTH116
+        if not stat.S_ISREG(status.st_mode):
+            return stat.S_ISDIR(status.st_mode)
+        with open(path, "rb") as file:  # noqa: PTH123
+            data = file.read(MAX_SOURCE_BYTES + 1)
+        text = _unpack(data)
+    except FileNotFoundError:
+        return False
+    except (OSError, EOFError, lzma.LZMAError, ValueError):
+        return True
+    if len(data) > MAX_SOURCE_BYTES or len(text) > MAX_SOURCE_BYTES:
+        return True
+    if text.startswith(b"\x7fELF"):
+        return False
+    words = text.decode("utf-8", "replace")
+    return clean(words) != words
+
+
+def _unpack(data: bytes) -> bytes:
+    """The text of a compressed file. Raises `ValueError` for an archive with an index."""
+    if data.startswith(b"PK\x03\x04"):
+        raise ValueError("an archive")
+    for start, unpacker in ((b"\x1f\x8b", gzip), (b"BZh", bz2), (b"\xfd7zXZ", lzma)):
+        if data.startswith(start):
+            with unpacker.open(BytesIO(data)) as file:
+                unpacked: bytes = file.read(MAX_SOURCE_BYTES + 1)
+                return unpacked
+    return data

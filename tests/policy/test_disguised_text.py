@@ -1,0 +1,125 @@
+"""Programs that print a file in another form ask when the file holds secrets, and only then."""
+
+import gzip
+import io
+import tarfile
+from pathlib import Path
+
+import pytest
+from msgspec.structs import replace
+
+from hermes.policy.actions.action_effects import ActionEffects
+from hermes.policy.actions.reader import ActionContext, ActionReader, resolve_symlinks
+from hermes.policy.command_analysis import analyse_command
+from hermes.policy.examination import action_from_description, parse_description
+from hermes.policy.redaction.redactor import Redactor
+
+SECRET = "database:\n  host: db-1\n  password: Xk9!vQ2pLm7z\n"
+PLAIN = "server:\n  host: web-1\n  port: 8080\n"
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    (tmp_path / "app.yml").write_text(SECRET)
+    (tmp_path / "web.yml").write_text(PLAIN)
+    for name, text in (("app", SECRET), ("web", PLAIN)):
+        (tmp_path / f"{name}.gz").write_bytes(gzip.compress(text.encode()))
+        with tarfile.open(tmp_path / f"{name}.tgz", "w:gz") as archive:
+            member = tarfile.TarInfo("app/config.yml")
+            member.size = len(text)
+            archive.addfile(member, io.BytesIO(text.encode()))
+    return tmp_path
+
+
+def read(command: str, folder: Path, environment: str = "local") -> ActionEffects:
+    action = replace(
+        action_from_description(parse_description({"command": command})), environment=environment
+    )
+    reader = ActionReader(analyse_command, lookup=resolve_symlinks, clean=Redactor().clean)
+    return reader.read(action, ActionContext(cwd=str(folder), home="/home/nobody"))
+
+
+DISGUISES = """
+cat FILE.yml | rev
+rev FILE.yml
+rev < FILE.yml
+base64 FILE.yml
+cat FILE.yml | base32 -w0
+xxd FILE.yml
+xxd -p FILE.yml | tr -d '\\n'
+od -An -c FILE.yml
+hexdump -C FILE.yml | head
+cat FILE.yml | tr a-z n-za-m
+tr 'a-zA-Z' 'b-zaB-ZA' < FILE.yml
+fold -w1 FILE.yml
+cut -c1-5 FILE.yml
+cut -b 3 FILE.yml
+grep -o . FILE.yml
+sed 's/./& /g' FILE.yml
+sed 'y/abcdef/bcdefa/' FILE.yml
+awk '{for(i=1;i<=length($0);i++) print substr($0,i,1)}' FILE.yml
+awk '{n=split($0, a, ""); for(i=n;i>0;i--) print a[i]}' FILE.yml
+openssl base64 -in FILE.yml
+iconv -t UTF-16 FILE.yml
+zcat FILE.tgz | rev
+zcat FILE.gz | base64
+gzip -dc FILE.gz | xxd
+cat FILE*.yml | rev
+""".strip().splitlines()
+
+
+@pytest.mark.parametrize("command", DISGUISES)
+def test_the_source_decides_whether_another_form_may_be_printed(command: str, folder: Path) -> None:
+    assert "secret-read" in read(command.replace("FILE", "app"), folder).effects
+    assert "secret-read" not in read(command.replace("FILE", "web"), folder).effects
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        "cat app.yml",
+        "cat app.yml | sort | head -3",
+        "grep host app.yml | cut -d: -f2",
+        "awk '{print $1}' app.yml",
+        "tr 'a-z' 'A-Z' < app.yml",
+        "tr -d '\\r' < app.yml",
+        "tr ':' '\\n' < app.yml",
+        "sha256sum app.yml | cut -c1-12",
+        "ls app.yml | rev | cut -d. -f1 | rev",
+        "rev app.yml | rev",
+        "cut -c1-80 app.yml",
+        "base64 -d web.yml",
+        "head -c 16 /dev/urandom | xxd -p",
+        "git rev-parse HEAD | cut -c1-8",
+        "echo aGk= | base64 -d",
+        "xxd /bin/true | head -2",
+        "xxd no-such-file",
+    ],
+)
+def test_what_keeps_the_form_or_holds_no_secret_is_plain(command: str, folder: Path) -> None:
+    assert "secret-read" not in read(command, folder).effects
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        "git log -p | rev",
+        "git show HEAD:app.py | base64",
+        "kubectl get configmap x -o yaml | base64",
+        "journalctl -u web | xxd",
+        'for f in *; do base64 "$f"; done',
+        "tar cf - . | base64",
+    ],
+)
+def test_what_cannot_be_looked_into_counts_as_a_secret(command: str, folder: Path) -> None:
+    assert "secret-read" in read(command, folder).effects
+
+
+def test_a_file_on_another_host_counts_as_a_secret(folder: Path) -> None:
+    assert "secret-read" in read("rev web.yml", folder, environment="ssh").effects
+    assert "secret-read" not in read("cat web.yml", folder, environment="ssh").effects
+
+
+def test_a_file_that_is_too_large_to_look_into_counts_as_a_secret(folder: Path) -> None:
+    (folder / "large.log").write_bytes(b"a line\n" * 1_300_000)
+    assert "secret-read" in read("rev large.log", folder).effects
