@@ -218,6 +218,7 @@ DEBUG=1 ls
 helm template . --debug
 docker --debug ps
 aws s3 ls --no-paginate
+aws ecs describe-tasks --tasks $(aws ecs list-tasks --query 'taskArns[0]' --output text)
 """
 
 

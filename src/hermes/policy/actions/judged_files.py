@@ -14,9 +14,9 @@ from fnmatch import fnmatchcase
 
 from hermes.policy.actions.action_effects import ActionStep, FilesAtVerdict
 from hermes.policy.actions.confinement_profile import git_verb
+from hermes.policy.actions.implicit_files import implicit_files_of, writes_trees
 from hermes.policy.actions.lent_access import runs_git_in_unknown_folder
 from hermes.policy.actions.repository_programs import find_repository_records
-from hermes.policy.actions.written_files import implicit_files_of, writes_trees
 from hermes.policy.commands.effects import word_set
 
 _GIT_SETTINGS = (

@@ -3,18 +3,15 @@
 import hashlib
 import os
 import posixpath
-from collections import OrderedDict
-from collections.abc import Callable, Container, Iterable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from fnmatch import fnmatchcase
-from pathlib import Path, PurePosixPath
+from pathlib import Path
 from typing import Protocol
 
 import msgspec
 
 from hermes.core.actions import Action
 from hermes.core.messages import Value
-from hermes.policy.actions import written_files
 from hermes.policy.actions.action_effects import (
     INTERPRETER_PROGRAMS,
     ActionEffects,
@@ -22,10 +19,19 @@ from hermes.policy.actions.action_effects import (
     ActionStep,
     IncidentFacts,
     fingerprint,
-    root_run,
     step_in_copy,
 )
 from hermes.policy.actions.disguised_text import CleanText, mark_disguised_text
+from hermes.policy.actions.implicit_files import (
+    implicit_files_of,
+    is_git_data,
+    loads_file,
+    loads_from_anywhere,
+    mark_imported_files,
+    matching_files,
+    places_searched,
+    writes_trees,
+)
 from hermes.policy.actions.judged_files import file_clock_ns, files_at_verdict
 from hermes.policy.actions.lent_access import (
     is_below_changes,
@@ -41,16 +47,7 @@ from hermes.policy.actions.repository_objects import (
 from hermes.policy.actions.repository_programs import find_hook_folder, mark_hook_changes
 from hermes.policy.actions.root_launcher import mark_root_commands
 from hermes.policy.actions.tool_calls import COPY_TOOL, ToolIntent, read_intent
-from hermes.policy.actions.written_files import (
-    WrittenFiles,
-    implicit_files_of,
-    is_git_data,
-    loads_file,
-    loads_from_anywhere,
-    mark_imported_files,
-    places_searched,
-    writes_trees,
-)
+from hermes.policy.actions.written_files import RunMemory, WrittenFiles
 from hermes.policy.commands.effects import CommandAnalysis, PathLookup, SimpleCommand
 from hermes.policy.programs.reversible_changes import is_reversible
 
@@ -77,83 +74,6 @@ def file_digest(path: str) -> str:
         return hashlib.sha256(file.read_bytes()).hexdigest()
     except (OSError, ValueError):
         return ""
-
-
-_MAX_ENDED_RUNS = 500
-_MAX_PATHS_PER_RUN = 5_000
-_MAX_TYPED_CHARS = 20_000
-FORGOTTEN_DIGEST = "forgotten"
-
-
-class _RunActivity:
-    def __init__(self) -> None:
-        self.written: OrderedDict[str, str] = OrderedDict()
-        self.typed: dict[str, str] = {}
-        self.overflowed = False
-
-
-class RunMemory:
-    def __init__(self) -> None:
-        self.active_runs: Container[str] = frozenset()
-        """Runs that are in use: what they did is never forgotten."""
-        self._runs: OrderedDict[str, _RunActivity] = OrderedDict()
-
-    def record_write(self, run: str, path: str, digest: str) -> None:
-        """A path was changed; `digest` is that of its content, or of the action that changed it."""
-        known = self._activity_of(run)
-        known.written[path] = digest
-        known.written.move_to_end(path)
-        if len(known.written) > _MAX_PATHS_PER_RUN:
-            known.written.popitem(last=False)
-            known.overflowed = True
-
-    def digest(self, run: str, path: str) -> str:
-        """The digest of the last change by this run; empty if it never changed the file."""
-        known = self._runs.get(root_run(run))
-        if known is None:
-            return ""
-        for each in _path_and_parents(path):
-            if found := known.written.get(each):
-                return found
-        return FORGOTTEN_DIGEST if known.overflowed else ""
-
-    def matching(self, run: str, folder: str, patterns: Iterable[str]) -> list[str]:
-        """Files in a folder that this run wrote, by patterns relative to the folder."""
-        known = self._runs.get(root_run(run))
-        if known is None or not known.written:
-            return []
-        wanted = [f"{folder.rstrip('/')}/{pattern}" for pattern in patterns]
-        return [p for p in known.written if any(fnmatchcase(p, glob) for glob in wanted)]
-
-    def record_typing(self, run: str, session: str, text: str) -> None:
-        """Text was typed into a process; the part after its last line end is still pending."""
-        open_line = (self.pending_input(run, session) + text).rpartition("\n")[2]
-        self._activity_of(run).typed[session] = open_line[-_MAX_TYPED_CHARS:]
-
-    def pending_input(self, run: str, session: str) -> str:
-        known = self._runs.get(root_run(run))
-        return "" if known is None else known.typed.get(session, "")
-
-    def forget(self, run: str) -> None:
-        self._runs.pop(root_run(run), None)
-
-    def _activity_of(self, run: str) -> _RunActivity:
-        family = root_run(run)
-        known = self._runs.setdefault(family, _RunActivity())
-        self._runs.move_to_end(family)
-        if len(self._runs) > _MAX_ENDED_RUNS:
-            ended = [each for each in self._runs if each != family and each not in self.active_runs]
-            for each in ended[:-_MAX_ENDED_RUNS]:
-                del self._runs[each]
-        return known
-
-
-def _path_and_parents(path: str) -> Iterator[str]:
-    """The path and its parent folders, without the root."""
-    yield path
-    for parent in PurePosixPath(path).parents:
-        if len(parent.parts) > 1:
-            yield str(parent)
 
 
 _FOLDER_CHANGING_PROGRAMS = frozenset({"cd", "pushd"})
@@ -401,7 +321,7 @@ class ActionReader:
             keys.append(_commits_key(action))
         try:
             known = [path for key in keys for path in self.written_files.below(key, folder)]
-            return written_files.matching_files(
+            return matching_files(
                 known, folder, patterns, lambda file: loads_file(step.program, step.argv, file)
             )
         except OSError as error:

@@ -286,6 +286,10 @@ def _value_is_read(call: ProgramCall, value: str, where: str) -> None:
         call.reads(file)  # also `--set-file name=file`
 
 
+def _mark_logged_requests(call: ProgramCall, value: str, where: str) -> None:
+    call.mark("secret-read", f"{call.program} {where} prints requests with their tokens")
+
+
 def _value_is_written(call: ProgramCall, value: str, where: str) -> None:
     if value:
         call.writes(value, f"{call.program} {display_text(where)} writes {display_text(value)}")
@@ -334,7 +338,7 @@ _TABLE_WORD_HANDLERS: dict[str, Callable[[ProgramCall, str, str], None]] = {
     "runs": _value_runs, "code": mark_unread_code, "reads": _value_is_read,
     "writes": _value_is_written, "deletes": _value_is_deleted, "sql": _value_is_sql,
     "uses": _value_is_used, "recurses": _mark_recursive,
-    "configures": _value_is_configuration, "nothing": _mark_nothing,
+    "configures": _value_is_configuration, "nothing": _mark_nothing, "logs": _mark_logged_requests,
     "network-host": lambda call, value, where: call.set_target(host=value),
     "namespace": lambda call, value, where: call.set_target(namespace=value),
     "context": lambda call, value, where: call.set_target(context=value),
@@ -402,6 +406,7 @@ def _check_unknown_words(
 
 _HARMLESS_TABLE_WORDS = {
     "only", "reads", "uses", "read", "nothing", "recurses", "network-host", "namespace", "context",
+    "logs",
 }  # fmt: skip
 
 

@@ -16,6 +16,7 @@ from hermes.core.messages import Value
 from hermes.core.run_ids import new_id
 from hermes.skills.playbook.commands import run_command
 from hermes.skills.supervisors.units import same_service
+from hermes.sre.baseline import Baseline, add_checks, failing_checks
 from hermes.sre.cause import (
     EXPERIMENT,
     CauseFinder,
@@ -31,7 +32,7 @@ from hermes.sre.policies import RecentChangePolicy
 from hermes.sre.probes.discovery import discover_probes
 from hermes.sre.probes.probe import SERVICE_STATE_KINDS, Probe
 from hermes.sre.undo import ChangeRecorder, PrepareChange
-from hermes.sre.verify import Baseline, FixRehearsal, add_checks, failing_checks
+from hermes.sre.verify import FixRehearsal
 from hermes.tools.executor import Executor
 
 STEP_TIMEOUT_S = 60.0
