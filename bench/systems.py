@@ -268,9 +268,9 @@ def named_with_evidence(
 @contextmanager
 def open_cluster() -> Iterator[Any]:
     from node_agent import NodeAgent  # noqa: PLC0415 - only with the built programs
-    from real_cluster import ADMIN_TOKEN, build_folder, run_cluster  # noqa: PLC0415
+    from real_cluster import ADMIN_TOKEN, run_cluster  # noqa: PLC0415
 
-    with TemporaryDirectory(dir=build_folder(), prefix="bench-") as name:
+    with TemporaryDirectory(dir=Path.home(), prefix=".hermes-bench-") as name:
         folder = Path(name)
         with run_cluster(folder) as cluster, NodeAgent(cluster.client, folder).run():
             (folder / "user" / ".kube").mkdir(parents=True)

@@ -34,6 +34,9 @@ class AuthorizationServer:
         self.fault: dict[str, Response] = {}
         """Answers that a path gives once instead of its own."""
         self.clients: dict[str, dict[str, Any]] = {}
+        self.documents: dict[str, dict[str, Any]] = {}
+        """What a document about a client says, by its address; where it is empty, the server
+        does not read any."""
         self.codes: dict[str, dict[str, str]] = {}
         self.access: set[str] = set()
         self.refresh: dict[str, bool] = {}
@@ -101,6 +104,7 @@ class AuthorizationServer:
                 "code_challenge_methods_supported": ["S256"],
                 "token_endpoint_auth_methods_supported": ["none"],
                 "authorization_response_iss_parameter_supported": True,
+                "client_id_metadata_document_supported": bool(self.documents),
             }
         )
 
@@ -116,7 +120,10 @@ class AuthorizationServer:
 
     async def authorize(self, request: Request) -> Response:
         given = dict(request.query_params)
-        client = self.clients.get(given.get("client_id", ""))
+        name = given.get("client_id", "")
+        if document := self.documents.get(name):
+            self.clients[name] = document
+        client = self.clients.get(name)
         if client is None or given.get("redirect_uri") not in client["redirect_uris"]:
             return HTMLResponse("unknown client or redirect", 400)
         wrong = (

@@ -16,7 +16,12 @@ from http_application import served
 from msgspec.structs import replace
 from starlette.responses import HTMLResponse, Response
 
-from hermes.app.mcp.login import LoginOptions, log_in_at_server, log_out_of_server
+from hermes.app.mcp.login import (
+    PASTE_PORT,
+    LoginOptions,
+    log_in_at_server,
+    log_out_of_server,
+)
 from hermes.app.mcp.servers import open_servers
 from hermes.app.secret_redactor import SecretRedactor
 from hermes.core.errors import SettingsError, ToolError
@@ -118,6 +123,24 @@ async def test_a_login_with_a_browser_comes_back_to_this_machine(tmp_path: Path)
     async with vault(tmp_path) as home:
         await home.log_in(LoginOptions(browser=False))
         assert "[access_token of vault]" in await home.call()
+
+
+@pytest.mark.parametrize("reads_documents", [True, False])
+async def test_the_document_of_a_client_stands_in_for_its_registration(
+    tmp_path: Path, reads_documents: bool
+) -> None:
+    document = "https://hermes.example.org/client.json"
+    redirects = [f"http://127.0.0.1:{PASTE_PORT}/callback"]
+    async with vault(tmp_path) as home:
+        if reads_documents:
+            home.server.documents = {document: {"redirect_uris": redirects}}
+        login = await home.log_in(replace(PASTE, client_id=document))
+        home.expire()
+        assert "[access_token of vault]" in await home.call()
+    registered = "/register" in home.server.requests
+    assert (login.client["client_id"] == document) is reads_documents
+    assert registered is not reads_documents
+    assert home.login.client["client_id"] == login.client["client_id"]
 
 
 async def test_an_expired_token_is_renewed_and_the_new_one_is_kept(tmp_path: Path) -> None:

@@ -10,13 +10,14 @@ import pytest
 sys.path.insert(0, str(Path(__file__).parent))
 
 from node_agent import NodeAgent
-from real_cluster import ADMIN_TOKEN, RealCluster, build_folder, run_cluster
+from real_cluster import ADMIN_TOKEN, RealCluster, run_cluster
 
 
 @pytest.fixture(scope="session")
 def cluster() -> Iterator[RealCluster]:
-    # Not below /tmp: the policy does not trust a kubeconfig that anybody may have written there.
-    with TemporaryDirectory(dir=build_folder(), prefix="run-") as name:
+    # Not below /tmp or a cache, where the build is by default: the policy does not trust a
+    # kubeconfig there, because any program may have written it.
+    with TemporaryDirectory(dir=Path.home(), prefix=".hermes-cluster-") as name:
         folder = Path(name)
         with run_cluster(folder) as cluster, NodeAgent(cluster.client, folder).run():
             home = folder / "user"

@@ -11,13 +11,13 @@ from test_experiment_responder import PROVED, ProbedHost, ScriptedFinder
 
 from hermes.core.incident import IncidentDetails
 from hermes.declared.experiments.host_programs import HostPrograms, HostService
+from hermes.sre.baseline import Baseline
 from hermes.sre.cause import ServiceNames
 from hermes.sre.checks import IndependentChecks, ProbeChecks, mentioned_services, relevant_probes
 from hermes.sre.commander import Commander
 from hermes.sre.probes.admission import mark_admitted
 from hermes.sre.probes.probe import Probe
 from hermes.sre.responders.experiments import unobserved_services
-from hermes.sre.verify import Baseline
 
 NO_ENVIRONMENT: Any = None
 PROBES = [

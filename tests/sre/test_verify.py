@@ -27,19 +27,13 @@ from hermes.sre.assessment.symptom_timing import (
     parse_run_spans,
     read_alert_period_s,
 )
+from hermes.sre.baseline import Baseline, add_later_failures, take_baseline
 from hermes.sre.checks import CheckResult, IndependentChecks, check_result_of
 from hermes.sre.context import IncidentWork
 from hermes.sre.probes.evaluation import ProbeState, ProbeVerdict
 from hermes.sre.probes.probe import Probe, ProbeKind
 from hermes.sre.settings import VerifySettings
-from hermes.sre.verify import (
-    Baseline,
-    FixRehearsal,
-    add_later_failures,
-    take_baseline,
-    verify,
-    watch_recovery,
-)
+from hermes.sre.verify import FixRehearsal, verify, watch_recovery
 
 pytestmark = pytest.mark.anyio
 

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from hermes.tools.yaml_tools import (
+from hermes.tools.command_tool import (
     CommandTemplateError,
     TemplateSlot,
     parse_template,

@@ -4,8 +4,9 @@ from pathlib import Path
 
 import pytest
 
+from hermes.tools.command_tool import CommandTool
 from hermes.tools.holmes_import import TranslationError, render_tools, translate_toolsets
-from hermes.tools.yaml_tools import CommandTool, load_tool_folder
+from hermes.tools.yaml_tools import load_tool_folder
 
 FILE = """
 toolsets:

@@ -8,9 +8,10 @@ import pytest
 from tool_setup import ToolSetup, local
 
 from hermes.core.messages import Risk
+from hermes.tools.command_tool import CommandTool
 from hermes.tools.settings import ToolSettings
 from hermes.tools.toolsets import HostCapabilities, build_catalog
-from hermes.tools.yaml_tools import CommandTool, load_tool_folder
+from hermes.tools.yaml_tools import load_tool_folder
 
 pytestmark = pytest.mark.anyio
 
@@ -120,14 +121,14 @@ async def test_a_value_is_not_taken_for_an_option(folder: Path, place: Any) -> N
 async def test_a_pattern_must_match_the_whole_value(folder: Path, place: Any) -> None:
     text = (
         "name: ping\ndescription: d\nrisk: read\ncommand: ssh {{host}} uptime\n"
-        "parameters:\n  host: {pattern: '[a-z0-9.-]+'}\n"
+        "parameters:\n  host: {pattern: '[a-z0-9.-]+', description: one name of a host}\n"
     )
     ping = one(folder, text)
     assert ping.spec.parameters["properties"]["host"]["pattern"] == "[a-z0-9.-]+"
     assert ping.command({"host": "web-1"}) == "ssh web-1 uptime"
     setup = ToolSetup(place, {"ping": ping})
     for bad in ("a;b", "a\n", "a b", ""):
-        assert "must match" in await setup.fails("ping", host=bad)
+        assert "must match [a-z0-9.-]+; it is: one name" in await setup.fails("ping", host=bad)
     assert "dash" in await setup.fails("ping", host="-oProxyCommand".lower())
 
 

@@ -1,5 +1,6 @@
 """What an HTTP server serves: routes, requests, replies, refusals and limits."""
 
+import ipaddress
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from http import HTTPStatus
@@ -36,6 +37,19 @@ class HttpRequest:
     body: bytes = b""
     disconnected: Callable[[], Awaitable[None]] = _never
     """Waits until the client has gone. Not while a stream is sent: that one is ended then."""
+
+
+def host_name(request: HttpRequest) -> str:
+    """The name under which the client reaches us, without the port."""
+    host = request.headers.get("host", "").lower()
+    return host.rpartition(":")[0] if host.rpartition(":")[2].isdigit() else host
+
+
+def is_loopback_name(host: str) -> bool:
+    try:
+        return ipaddress.ip_address(host.strip("[]")).is_loopback
+    except ValueError:
+        return host == "localhost" or host.endswith(".localhost")
 
 
 @dataclass(frozen=True, kw_only=True)

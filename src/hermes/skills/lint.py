@@ -31,7 +31,7 @@ _FILE_LINK = re.compile(rf"\]\((?!https?:|#|mailto:)([^)\s]+)\)|{_OWN_FILE_PATTE
 
 _ADVICE = re.compile(
     r"the body has more than|description: 1 to|compatibility: at most|there is no \S+ in the skill|"
-    r"\.\./\S+ is outside the skill"
+    r"\S+ is outside the skill"
 )
 
 

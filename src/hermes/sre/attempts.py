@@ -11,6 +11,7 @@ from hermes.core.events.incidents import IncidentPhase
 from hermes.core.incident import Incident
 from hermes.core.messages import Value
 from hermes.skills.playbook.schema import PlaybookCheck
+from hermes.sre.baseline import Baseline, add_later_failures, extend_baseline
 from hermes.sre.cause import EXPERIMENT
 from hermes.sre.checks import run_check
 from hermes.sre.context import IncidentWork
@@ -26,11 +27,8 @@ from hermes.sre.responders.playbooks import PlaybookAttempt, PlaybookResponder
 from hermes.sre.undo import ChangeRecorder, find_restarts
 from hermes.sre.verify import (
     NOT_REHEARSED,
-    Baseline,
     FixRehearsal,
     VerificationResult,
-    add_later_failures,
-    extend_baseline,
     verify,
     watch_recovery,
 )

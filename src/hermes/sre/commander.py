@@ -32,21 +32,14 @@ from hermes.sre.attempts import (
     changes_made_by,
     recorded_responder,
 )
+from hermes.sre.baseline import Baseline, extend_baseline, take_baseline
 from hermes.sre.checks import run_concurrently
 from hermes.sre.context import IncidentContext, IncidentWork
 from hermes.sre.escalation.collect import collect_escalation
 from hermes.sre.reports.statements import SYMPTOM_CONFIDENCE
 from hermes.sre.responders.playbooks import PlaybookResponder
 from hermes.sre.undo import undo_changes
-from hermes.sre.verify import (
-    Baseline,
-    RecoveryResult,
-    extend_baseline,
-    recorded_rehearsal,
-    take_baseline,
-    verify,
-    watch_recovery,
-)
+from hermes.sre.verify import RecoveryResult, recorded_rehearsal, verify, watch_recovery
 
 MAX_RESUME_GAP_S = 300.0
 """Seconds after a crash within which the earlier assessment is still valid."""

@@ -7,8 +7,8 @@ evidence nothing counts as fixed or recovered.
 """
 
 import time
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Sequence
+from dataclasses import replace
 from datetime import datetime
 
 import anyio
@@ -16,15 +16,12 @@ import anyio
 from hermes.core.events.incidents import (
     AlertRaised,
     ChangeBegan,
-    CheckTiming,
-    IncidentChecked,
     IncidentVerified,
 )
 from hermes.core.incident import WITHDRAWN_LABEL, Incident, IncidentDetails
 from hermes.core.messages import Value
 from hermes.core.run_ids import new_id
 from hermes.skills.playbook.commands import run_command
-from hermes.skills.playbook.schema import PlaybookCheck
 from hermes.sre.assessment.symptom_timing import (
     MAX_OUTLIVED_S,
     PERIOD_MARGIN,
@@ -34,10 +31,10 @@ from hermes.sre.assessment.symptom_timing import (
     read_alert_period_s,
     read_unit_run_times,
 )
+from hermes.sre.baseline import Baseline, publish_results
 from hermes.sre.cause import EXPERIMENT
-from hermes.sre.checks import CheckResult, IndependentChecks, ProbeChecks, run_checks
+from hermes.sre.checks import CheckResult, run_checks
 from hermes.sre.context import IncidentWork
-from hermes.sre.probes.probe import Probe
 from hermes.sre.undo import UnitRestart
 
 TRIGGER_TIMEOUT_S = 30.0
@@ -48,63 +45,6 @@ ROLLOUT_TIMEOUT_S = 180.0
 MAX_EVENTS_BEFORE_OPENING = 500
 """Events before the one that opened an incident among which its alerts are."""
 NO_EVIDENCE = "no check that observed the symptom before can show that it is gone"
-
-
-@dataclass(frozen=True)
-class Baseline:
-    """The results of all checks before anything was changed."""
-
-    independent_checks: IndependentChecks
-    failing: frozenset[str] = frozenset()
-    weak: frozenset[str] = frozenset()
-    """Checks that failed and pass after any restart or edit, whatever the cause."""
-    counters: frozenset[str] = frozenset()
-    """Checks that fail because of a restart count."""
-    unanswered: frozenset[str] = frozenset()
-    """Checks that gave no answer before: their later results are ignored."""
-    other_failures: frozenset[str] = frozenset()
-    """Checks of other services, which began to fail before anything was changed. They belong to
-    another problem, so their results say nothing about the fix."""
-    failed_before: frozenset[str] = frozenset()
-    """Checks that had failed before the incident was reopened: that they still fail says nothing
-    about the fix of the new failure."""
-    samples: Mapping[str, tuple[int, int]] = field(default_factory=dict)
-    """How often each check failed, and how often it was run."""
-    proposed: tuple[PlaybookCheck, ...] = ()
-    """Checks that models proposed and that failed before the fix."""
-    symptoms: tuple[PlaybookCheck, ...] = ()
-    """Symptom checks of playbooks."""
-
-    @property
-    def evidence(self) -> frozenset[str]:
-        """Checks that observed the symptom and do not depend on what a fix does."""
-        return self.failing - self.weak
-
-    def with_proposed_check(self, check: PlaybookCheck) -> "Baseline":
-        failing = self.failing | {check.name}
-        return replace(self, proposed=(*self.proposed, check), failing=failing)
-
-    def with_symptoms(self, checks: Sequence[PlaybookCheck]) -> "Baseline":
-        failing = self.failing | {check.name for check in checks}
-        return replace(self, symptoms=(*self.symptoms, *checks), failing=failing)
-
-    def with_results(self, results: Sequence[CheckResult]) -> "Baseline":
-        """Add one more run of the checks before anything is changed."""
-        failed = {each.check for each in results if not each.ok and not each.unknown}
-        samples = dict(self.samples)
-        for each in results:
-            times, runs = samples.get(each.check, (0, 0))
-            samples[each.check] = (times + (each.check in failed), runs + 1)
-        weak = {each.check for each in results if each.check in failed and not each.proves}
-        firm = (self.failing - self.weak) | (failed - weak)
-        return replace(
-            self,
-            failing=self.failing | failed,
-            weak=(self.weak | weak) - firm,
-            counters=self.counters | {each.check for each in results if each.counter},
-            unanswered=self.unanswered | {each.check for each in results if each.unknown},
-            samples=samples,
-        )
 
 
 class VerificationResult(Value, kw_only=True, frozen=True):
@@ -154,65 +94,6 @@ class RecoveryResult(Value, kw_only=True, frozen=True):
     """What failed again, or could not be observed."""
 
 
-async def take_baseline(
-    work: IncidentWork,
-    earlier: frozenset[str] | None = None,
-    weak: frozenset[str] = frozenset(),
-) -> Baseline:
-    """`earlier`: the checks that failed before a crash; they are not run again."""
-    checks = await work.context.checks_for(work.details)
-    first = Baseline(independent_checks=checks, failed_before=(await work.read()).failed_before)
-    if earlier is not None:
-        return replace(first, failing=earlier, weak=weak)
-    results = await checks()
-    await _publish(work, results, "before", 0)
-    return first.with_results(results)
-
-
-async def extend_baseline(work: IncidentWork, baseline: Baseline) -> Baseline:
-    """Run the checks once more: an intermittent symptom shows only in some runs."""
-    more = baseline.with_results(results := await baseline.independent_checks())
-    fresh = more.failing - baseline.failing
-    await _publish(work, [each for each in results if each.check in fresh], "before", 0)
-    return more
-
-
-async def add_later_failures(work: IncidentWork, baseline: Baseline) -> Baseline:
-    """Run the checks once more, just before the first change, which did not cause what fails by
-    now. Failures of the services that failed at first must be gone after the fix; other services
-    have a problem of their own."""
-    results = await baseline.independent_checks()
-    fresh = [
-        each
-        for each in results
-        if not each.ok and not each.unknown and each.check not in baseline.failing
-    ]
-    concerned = {each.service for each in results if each.check in baseline.failing}
-    concerned |= {work.details.service.removesuffix(".service"), ""}
-    own = [each for each in fresh if each.service in concerned]
-    others = {each.check for each in fresh if each.service not in concerned}
-    await _publish(work, fresh, "before", 0)
-    return replace(baseline, other_failures=baseline.other_failures | others).with_results(own)
-
-
-async def failing_checks(work: IncidentWork, probes: Sequence[Probe]) -> list[CheckResult]:
-    """Run the probes on the host and return the results that fail."""
-    results = await ProbeChecks(probes, work.context.environment)()
-    return [each for each in results if not each.ok and not each.unknown]
-
-
-async def add_checks(work: IncidentWork, baseline: Baseline, probes: Sequence[Probe]) -> Baseline:
-    """Add those of the probes that fail on the host now; the others say nothing about the fault."""
-    checks = baseline.independent_checks
-    if not probes or not isinstance(checks, ProbeChecks):
-        return baseline
-    failed = await failing_checks(work, probes)
-    names = {each.check for each in failed}
-    await _publish(work, failed, "before", 0)
-    chosen = checks.with_probes([each for each in probes if each.name in names])
-    return replace(baseline, independent_checks=chosen).with_results(failed)
-
-
 async def verify(
     work: IncidentWork,
     baseline: Baseline,
@@ -236,7 +117,7 @@ async def verify(
         needed = max(needed, ROLLOUT_TIMEOUT_S)
     patience, trigger = 0.0 if fix_failure else max(settings.patience, needed), ""
     results = await _run_until_passed(work, baseline, patience)
-    await _publish(work, results, "after", attempt)
+    await publish_results(work, results, "after", attempt)
     if (
         not fix_failure
         and _all_passed(results)
@@ -246,7 +127,7 @@ async def verify(
     ):
         trigger = await _restart_again(work, [each.command for each in restarted])
         results = await _run_until_passed(work, baseline, patience)
-        await _publish(work, results, "trigger", attempt)
+        await publish_results(work, results, "trigger", attempt)
     if not fix_failure and _all_passed(results):
         longest = max(settings.longest_window, MAX_OUTLIVED_S)
         runs = await read_unit_run_times(work.execute, [each.unit for each in restarted], longest)
@@ -258,7 +139,7 @@ async def verify(
             window = PERIOD_MARGIN * runs.lifetime_s + settings.every
             results = await _run_for_window(work, baseline, window)
             baseline = replace(baseline, weak=baseline.weak - baseline.counters)
-        await _publish(work, [each for each in results if not each.ok], "after", attempt)
+        await publish_results(work, [each for each in results if not each.ok], "after", attempt)
     result = _verification_result(baseline, results, fix_failure, component, rehearsal.explained)
     await work.publish(
         IncidentVerified(
@@ -315,7 +196,7 @@ async def watch_recovery(work: IncidentWork, baseline: Baseline) -> RecoveryResu
         return RecoveryResult(recovered=False, checks=observing, why=why)
     last_seq, began = await work.journal.last(), time.monotonic()
     results = await _run_for_window(work, baseline, needed)
-    numbers = await _publish(work, results, "after", 0)
+    numbers = await publish_results(work, results, "after", 0)
     why = _failures_text(results) or await _alert_fired_again(work, last_seq)
     return RecoveryResult(
         recovered=not why,
@@ -460,26 +341,6 @@ async def _run_all_checks(work: IncidentWork, baseline: Baseline) -> tuple[Check
         *await run_checks(baseline.proposed, work.execute, timeout=timeout),
         *await run_checks(baseline.symptoms, work.execute_trusted, timeout=timeout),
     )
-
-
-async def _publish(
-    work: IncidentWork, results: Sequence[CheckResult], when: CheckTiming, attempt: int
-) -> Sequence[int]:
-    events = [
-        IncidentChecked(
-            run=work.details.run,
-            incident=work.details.incident,
-            check=each.check,
-            ok=each.ok,
-            detail=each.detail,
-            when=when,
-            attempt=attempt,
-            unknown=each.unknown,
-            proves=each.proves,
-        )
-        for each in results
-    ]
-    return await work.publish(*events)
 
 
 async def _restart_again(work: IncidentWork, commands: Sequence[str]) -> str:

@@ -11,7 +11,7 @@ from typing import Any
 
 from hermes.core.messages import Risk, Value
 from hermes.plumbing.yaml_document import load_yaml
-from hermes.tools.yaml_tools import CommandTemplateError, parse_template, reparsing_program
+from hermes.tools.command_tool import CommandTemplateError, parse_template, reparsing_program
 
 _SLOT = re.compile(r"\{\{\s*([A-Za-z_]\w*)\s*\}\}")
 _QUOTED_SLOT = re.compile(r"""(["'])(\{\{\s*[A-Za-z_]\w*\s*\}\})\1""")

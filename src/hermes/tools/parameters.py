@@ -92,4 +92,5 @@ def check_pattern(name: str, parameter: CommandParameter, value: object) -> None
     if "\0" in value:
         raise ToolError(f"{name} contains a zero byte")
     if parameter.pattern and not re.fullmatch(parameter.pattern, value):
-        raise ToolError(f"{name} must match {parameter.pattern}")
+        meaning = f"; it is: {parameter.description}" if parameter.description else ""
+        raise ToolError(f"{name} must match {parameter.pattern}{meaning}")

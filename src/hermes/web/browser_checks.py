@@ -2,12 +2,16 @@
 
 import hashlib
 import hmac
-import ipaddress
 from http import HTTPStatus
 from http.cookies import CookieError, SimpleCookie
 from urllib.parse import parse_qsl, urlsplit
 
-from hermes.plumbing.http_service import HttpRefusal, HttpRequest
+from hermes.plumbing.http_service import (
+    HttpRefusal,
+    HttpRequest,
+    host_name,
+    is_loopback_name,
+)
 from hermes.web.settings import WebSettings
 
 SESSION_COOKIE = "__Host-hermes"
@@ -27,13 +31,6 @@ PAGE_HEADERS = {
     "x-frame-options": "DENY",
     "cross-origin-opener-policy": "same-origin",
 }
-
-
-def is_loopback_name(host: str) -> bool:
-    try:
-        return ipaddress.ip_address(host.strip("[]")).is_loopback
-    except ValueError:
-        return host == "localhost" or host.endswith(".localhost")
 
 
 def check_host(request: HttpRequest, settings: WebSettings) -> None:
@@ -56,11 +53,6 @@ def check_host(request: HttpRequest, settings: WebSettings) -> None:
         "port: "
         f"ssh -L {settings.port}:127.0.0.1:{settings.port} HOST",
     )
-
-
-def host_name(request: HttpRequest) -> str:
-    host = request.headers.get("host", "").lower()
-    return host.rpartition(":")[0] if host.rpartition(":")[2].isdigit() else host
 
 
 def check_origin(request: HttpRequest, settings: WebSettings) -> None:

@@ -34,7 +34,7 @@ class LoginOptions(Value, kw_only=True, frozen=True):
     port: int = 0
     """Of this machine, for the redirect; 0: any free one."""
     client_id: str = ""
-    """Of a client that was registered by hand."""
+    """Of a client that was registered by hand, or the https address of a document about it."""
     client_secret: str = ""
     """The variable with its secret."""
     scope: str = ""

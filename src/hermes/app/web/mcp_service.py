@@ -3,7 +3,7 @@
 The caller is a program: its words are not those of a person, and it cannot answer approvals.
 """
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Any, Literal
@@ -234,8 +234,10 @@ async def serve_stdio(loaded: LoadedSettings, folder: Path) -> None:
 class HttpMcpService:
     """`/mcp` on the web port. The library is loaded with the first request."""
 
-    def __init__(self, application: Application, group: TaskGroup) -> None:
-        self._application, self._group = application, group
+    def __init__(
+        self, application: Application, group: TaskGroup, hosts: Collection[str] = ()
+    ) -> None:
+        self._application, self._group, self._hosts = application, group, hosts
         self._opening = anyio.Lock()
         self._endpoint: Any = None
 
@@ -250,6 +252,6 @@ class HttpMcpService:
     async def _serve(self, server: Any, *, task_status: TaskStatus[Any]) -> None:
         from hermes.integrations.mcp.server import HttpEndpoint
 
-        async with HttpEndpoint(server).opened() as endpoint:
+        async with HttpEndpoint(server, self._hosts).opened() as endpoint:
             task_status.started(endpoint)
             await anyio.sleep_forever()

@@ -1,6 +1,6 @@
 """The API of an application: its routes, with everything behind them."""
 
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterator, Callable, Collection, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -73,7 +73,7 @@ async def open_api(
         yield [
             *serve_routes(table, access, AnswerStore(loaded.home / ANSWER_FOLDER)),
             *_dashboard_routes(loaded, application.journal),
-            _mcp_route(application, group, access),
+            _mcp_route(application, group, access, loaded.settings.web.hosts),
         ]
         group.cancel_scope.cancel()
 
@@ -86,14 +86,16 @@ def _dashboard_routes(loaded: LoadedSettings, journal: JournalStore) -> list[Htt
     return dashboard_routes(loaded, journal)
 
 
-def _mcp_route(application: Application, group: TaskGroup, access: AccessControl) -> HttpRoute:
+def _mcp_route(
+    application: Application, group: TaskGroup, access: AccessControl, hosts: Collection[str]
+) -> HttpRoute:
     opened: list[HttpMcpService] = []
 
     async def respond(request: HttpRequest) -> HttpReply:
         if not opened:
             from hermes.app.web.mcp_service import HttpMcpService
 
-            opened.append(HttpMcpService(application, group))
+            opened.append(HttpMcpService(application, group, hosts))
         with refuse_errors():
             return await opened[0].respond(request)
 

@@ -232,7 +232,9 @@ hermes mcp login shop --scope "orders:read orders:write"
 @click.option("--paste", is_flag=True, help="Paste the address that the browser ends at.")
 @click.option("--no-browser", is_flag=True, help="Only show the address to open.")
 @click.option("--port", default=0, help="Port of this machine for the redirect; any without it.")
-@click.option("--client-id", default="", help="A client that was registered by hand.")
+@click.option(
+    "--client-id", default="", help="A client registered by hand, or the URL of its document."
+)
 @click.option("--client-secret", default="", metavar="VARIABLE", help="Variable with its secret.")
 @click.option("--scope", default="", metavar="SCOPES", help="Rights to ask for besides the usual.")
 def login(ctx: click.Context, name: str, as_json: bool, **given: Any) -> None:

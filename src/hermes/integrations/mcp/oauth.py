@@ -15,7 +15,7 @@ from urllib.parse import parse_qs, urlsplit
 import anyio
 from anyio.abc import SocketStream
 from mcp.client.auth import OAuthClientProvider
-from mcp.client.auth.utils import union_scopes
+from mcp.client.auth.utils import is_valid_client_metadata_url, union_scopes
 from mcp.shared.auth import (
     AuthorizationCodeResult,
     OAuthClientInformationFull,
@@ -91,12 +91,14 @@ async def log_in(
 ) -> StoredLogin:
     """A login that was tried by listing the tools. Raises `ToolError`.
 
-    `client` holds the id, and maybe the secret, of a client that was registered by hand; without
-    one, we register ourselves. Its `scope` is asked for besides those that
-    the server names.
+    `client` holds the id, and maybe the secret, of a client that was registered by hand, or the
+    https address of a document that describes the client; without one, we register ourselves. Its
+    `scope` is asked for besides those that the server names.
     """
     metadata = OAuthClientMetadata(redirect_uris=[redirect_uri], client_name=CLIENT_NAME)
-    known = _registered_client(client, redirect_uri) if client.get("client_id") else None
+    given = client.get("client_id", "")
+    document = given if is_valid_client_metadata_url(given) else None
+    known = _registered_client(client, redirect_uri) if given and document is None else None
     storage, states = _NewLogin(known), list[str]()
 
     async def redirect(address: str) -> None:
@@ -108,7 +110,7 @@ async def log_in(
             return read_redirect(await wait(states[0]))
         raise ToolError(f"nobody logged in at {hooks.server} within {LOGIN_TIMEOUT_S / 60:g} min")
 
-    provider = _LoginProvider(url, metadata, storage, redirect, receive)
+    provider = _LoginProvider(url, metadata, storage, redirect, receive, document)
     provider.scopes = client.get("scope", "")
     async with connect_by_http(hooks.server, url, headers, provider, hooks, guard) as connection:
         await connection.list_tools()

@@ -3,7 +3,7 @@
 What is offered comes from `app`. Approvals cannot be answered here: the caller is a program.
 """
 
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Mapping, Sequence
 from contextlib import asynccontextmanager
 from http import HTTPStatus
 from typing import Any
@@ -17,7 +17,13 @@ from mcp.shared.exceptions import MCPError
 
 from hermes.core.errors import HermesError
 from hermes.core.messages import Risk, ToolSpec
-from hermes.plumbing.http_service import HttpRefusal, HttpReply, HttpRequest
+from hermes.plumbing.http_service import (
+    HttpRefusal,
+    HttpReply,
+    HttpRequest,
+    host_name,
+    is_loopback_name,
+)
 
 INCIDENT_URI = "hermes://incident/"
 INSTRUCTIONS = (
@@ -94,7 +100,9 @@ async def serve_over_stdio(server: Any) -> None:
 class HttpEndpoint:
     """Answers requests to `/mcp`, each on its own: there are no sessions and no streams."""
 
-    def __init__(self, server: Any) -> None:
+    def __init__(self, server: Any, hosts: Collection[str] = ()) -> None:
+        """`hosts`: names under which pages of ours are reached, beside loopback names."""
+        self._hosts = frozenset(each.lower() for each in hosts)
         self._manager = StreamableHTTPSessionManager(server, json_response=True, stateless=True)
 
     @asynccontextmanager
@@ -104,9 +112,7 @@ class HttpEndpoint:
 
     async def respond(self, request: HttpRequest) -> HttpReply:
         """Raises `HttpRefusal` for a page of another site in a browser."""
-        origin, host = request.headers.get("origin", ""), request.headers.get("host", "")
-        if origin and origin.partition("://")[2] != host:
-            raise HttpRefusal(HTTPStatus.FORBIDDEN, "requests of other sites are refused")
+        self._check_site(request)
         sent: list[Mapping[str, Any]] = []
         waiting = [{"type": "http.request", "body": request.body, "more_body": False}]
 
@@ -121,6 +127,20 @@ class HttpEndpoint:
 
         await self._manager.handle_request(_scope(request), receive, send)
         return _reply(sent)
+
+    def _check_site(self, request: HttpRequest) -> None:
+        """Only browsers send an origin. The name of a site that resolves to our address (DNS
+        rebinding) is both its origin and its host, so the name must be one of ours."""
+        origin = request.headers.get("origin", "")
+        if not origin:
+            return
+        host = host_name(request)
+        same = origin.partition("://")[2].lower() == request.headers.get("host", "").lower()
+        if not same or not (is_loopback_name(host) or host in self._hosts):
+            raise HttpRefusal(
+                HTTPStatus.FORBIDDEN,
+                "requests of other sites are refused; web.hosts names the hosts of this one",
+            )
 
 
 def _scope(request: HttpRequest) -> dict[str, Any]:

@@ -16,6 +16,7 @@ from hermes.core.messages import Value
 from hermes.core.run_ids import new_id
 from hermes.skills.playbook.commands import run_command
 from hermes.skills.supervisors.units import same_service
+from hermes.sre.baseline import Baseline, add_checks, failing_checks
 from hermes.sre.cause import (
     EXPERIMENT,
     CauseFinder,
@@ -31,7 +32,7 @@ from hermes.sre.policies import RecentChangePolicy
 from hermes.sre.probes.discovery import discover_probes
 from hermes.sre.probes.probe import SERVICE_STATE_KINDS, Probe
 from hermes.sre.undo import ChangeRecorder, PrepareChange
-from hermes.sre.verify import Baseline, FixRehearsal, add_checks, failing_checks
+from hermes.sre.verify import FixRehearsal
 from hermes.tools.executor import Executor
 
 STEP_TIMEOUT_S = 60.0
@@ -196,18 +197,20 @@ class ExperimentResponder:
     async def _find(self, number: int, baseline: Baseline) -> CauseResult:
         finder = self._work.context.cause_finder
         assert finder is not None
-        case = await find_failing_case(self._work, baseline, number)
-        if case is None:
-            return CauseResult(status="impossible", why=NO_FAILING_CHECK)
         ran: list[ExperimentRan] = []
 
         async def publish(*events: object) -> Sequence[int]:
             ran.extend(each for each in events if isinstance(each, ExperimentRan))
             return await self._work.publish(*events)
 
+        async def look() -> FailingCase | None:
+            case = await find_failing_case(self._work, baseline, number)
+            return dataclasses.replace(case, publish=publish) if case is not None else None
+
         try:
             with anyio.move_on_after(EXPERIMENTS_TIMEOUT_S):
-                return await finder.find(dataclasses.replace(case, publish=publish))
+                found = await finder.find(look, tuple(self._work.context.daemons()))
+                return found or CauseResult(status="impossible", why=NO_FAILING_CHECK)
         except Exception as error:
             cause = innermost_error(error)
             if isinstance(cause, StoreError) or not isinstance(cause, HermesError | OSError):

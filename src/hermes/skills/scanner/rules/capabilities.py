@@ -68,6 +68,7 @@ _DEVICE_HOST = re.compile(
     r"/(?:dev|inet\d?)/(?:tcp|udp)/(?:\d+/)?([a-z0-9-]+(?:\.[a-z0-9-]+)+)", re.I
 )
 _COMMENT_LINE = re.compile(r"^[ \t]*(?:#(?!!)|//|--|;|\*|<!--)[^\n]*", re.MULTILINE)
+_REFERENCE_DATA_SUFFIXES = (".json", ".yaml", ".yml")
 _NAMED_ONLY = re.compile(
     r"^[ \t]*(?:echo|printf|info|warn(?:ing)?|error|fail|die|log|note)[ \t]+"
     r"([\"'])[^\"'`$|;&<>\n]*\1(?:[ \t]*>&2)?[ \t]*$|"
@@ -216,6 +217,8 @@ def check_hosts(
     for path, text in texts:
         if PurePosixPath(path).suffix.casefold() in DOCUMENT_SUFFIXES + TABLE_SUFFIXES:
             continue
+        if _is_reference_data(path, texts):
+            continue
         code = split_long_lines(_remove_named_only(_COMMENT_LINE.sub("", text)))
         settings = is_settings_file(path) and not text.startswith("#!")
         gets = not settings and not _SENDING_WORD.search(code)
@@ -229,6 +232,19 @@ def check_hosts(
             number = host.replace(".", "").isdigit()
             cause = f"it knows the address {host!r}, which its text does not mention"
             yield ScanFinding("capability", path, line_number(code, at), cause, number or not gets)
+
+
+def _is_reference_data(path: str, texts: Sequence[tuple[str, str]]) -> bool:
+    """Whether only the reader of the text opens this file, as if it were a document."""
+    file = PurePosixPath(path)
+    if file.parts[0] != "references" or file.suffix.casefold() not in _REFERENCE_DATA_SUFFIXES:
+        return False
+    return not any(
+        file.stem in text
+        for other, text in texts
+        if PurePosixPath(other).suffix.casefold()
+        not in (*DOCUMENT_SUFFIXES, *TABLE_SUFFIXES, *_REFERENCE_DATA_SUFFIXES)
+    )
 
 
 def _remove_named_only(code: str) -> str:

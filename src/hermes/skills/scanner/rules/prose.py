@@ -45,8 +45,16 @@ _ACTION_VERBS = (
 _LONG_LINE = re.compile(r"[^\n]{2000}")
 """Longer lines are split: patterns would be too slow."""
 _PROHIBITION_BEFORE = re.compile(
-    r"\b(?:never|not|don't|avoid)\b(?!\s+(?:hesitate|forget|fail|stop|wait))[^.\n]{0,40}$"
+    r"\b(?:never|not|don't|avoid)\b(?!\s+(?:hesitate|forget|fail|stop|wait|worry|bother|mind))"
+    r"[^.\n]{0,40}$"
 )
+_WITHOUT_ASKING_CAUSE = "it wants something done without asking"
+_ASKING_FIRST = re.compile(
+    r"\b(?:never|(?:do )?not|don't|cannot|can't|must not|avoid)\b"
+    r"(?!\s+(?:hesitate|forget|fail|stop|wait|worry|bother|mind|need))"
+    r"(?:(?!\b(?:and|but|just|then|always)\b)[^.,;:\n]){0,80}?\b(?:without|unless|until|before)\b"
+)
+"""A prohibition with a condition: that it is only done after asking."""
 _QUOTE_TO_REPEAT = re.compile(
     r"\b(?:say|write|answer|reply|respond|add|append|insert|put|include|embed|print|obey|follow|"
     r"paste|tell|note|remember|store|state|instructions?|orders?|message)\b[^\"`“«]{0,60}[\"`“«][^\"`“«]*$"
@@ -63,7 +71,9 @@ def check_prose(file: str, text: str) -> Iterator[ScanFinding]:
             continue
         for found in rule.pattern.finditer(lowered):
             line = line_number(lowered, found.start())
-            quoted = _is_only_quoted(lowered, found)
+            quoted = _is_only_quoted(lowered, found) or (
+                rule.cause == _WITHOUT_ASKING_CAUSE and _wants_asking_first(lowered, found)
+            )
             yield ScanFinding(
                 "prose", file, line, f"{rule.cause}: {_excerpt(found[0])}", blocks=not quoted
             )
@@ -89,9 +99,11 @@ def _check_invisible_text(file: str, text: str) -> Iterator[ScanFinding]:
 def _is_only_quoted(text: str, found: re.Match[str]) -> bool:
     """Return whether it is quoted or forbidden, as in a text about attacks, and not an order."""
     start, end = found.span()
-    if re.match(r"(?:do not|don't|never)\b.{0,60}\b(?:without|unless|until|before)\b", found[0]):
+    if _ASKING_FIRST.match(found[0]):
         return True
-    if re.search(r"\b(?:fails?|breaks?|stops?|dies|goes wrong|crash\w*)\s*$", text[:start][-16:]):
+    if re.search(
+        r"\b(?:fails?|faults?|breaks?|stops?|dies|goes wrong|crash\w*)\s*$", text[:start][-16:]
+    ):
         return True
     if found[0].startswith(_ACTION_VERBS) and _PROHIBITION_BEFORE.search(
         text[max(0, start - 60) : start]
@@ -111,6 +123,14 @@ def _is_only_quoted(text: str, found: re.Match[str]) -> bool:
     quoted = before[-1:] in tuple(_QUOTE_MARKS) and any(mark in after for mark in _QUOTE_MARKS)
     around = text[max(0, start - 160) : start]
     return quoted and bool(load_pattern("prose", "soft").search(around))
+
+
+def _wants_asking_first(text: str, found: re.Match[str]) -> bool:
+    """Whether each `without asking` of the passage belongs to a prohibition before it."""
+    start = max(text.rfind("\n", 0, found.start()) + 1, found.start() - 100)
+    passage = text[start : found.end()]
+    rest = _ASKING_FIRST.sub("", passage)
+    return rest != passage and not re.search(r"\b(?:without|no need|skip)\b", rest)
 
 
 def _count_words_around(text: str, begin: int, end: int) -> int:
