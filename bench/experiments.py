@@ -17,11 +17,12 @@ from pathlib import Path
 import anyio
 from msgspec.structs import replace
 
-from hermes.app.changes.cause_search import ExperimentFinder, ExperimentHost
+from hermes.app.changes.cause_finder import ExperimentFinder
+from hermes.app.changes.cause_search import ExperimentHost
 from hermes.app.gym_commander import REPLAY_SETTINGS, run_playbooks
 from hermes.core.errors import HermesError
 from hermes.core.events.experiments import ExperimentRan, ExperimentsEnded
-from hermes.core.events.incidents import IncidentClosed
+from hermes.core.events.incidents import AlertRaised, IncidentClosed
 from hermes.declared.store import StateStore
 from hermes.environments.boxes.backend import BoxOpener
 from hermes.environments.boxes.local_backend import open_forkserver
@@ -97,6 +98,8 @@ class Row:
     experiments: int = 0
     suspects: int = 0
     seconds: float = 0.0
+    """Of the experiments, the reading of the host included."""
+    alert_seconds: float = 0.0
     """From the alert to the proved cause, or the end of the experiments."""
     whole_seconds: float = 0.0
     collateral: list[str] = field(default_factory=list)
@@ -131,6 +134,7 @@ async def play(name: str, seed: int, rules: RuleSet, opener: BoxOpener, *, state
         except (EpisodeVoid, HermesError, TimeoutError) as error:
             row.void = f"{type(error).__name__}: {error}"[:200]
             return row
+    raised = next((each.at for each in events if isinstance(each, AlertRaised)), None)
     for event in events:
         if isinstance(event, ExperimentRan) and event.purpose == "reproduce":
             row.reproduced = event.outcome == "fails"
@@ -138,6 +142,7 @@ async def play(name: str, seed: int, rules: RuleSet, opener: BoxOpener, *, state
             row.status, row.why = event.status, event.why
             row.causes, row.experiments = list(event.causes), event.experiments
             row.suspects, row.seconds = event.suspects, event.seconds
+            row.alert_seconds = (event.at - raised).total_seconds() if raised else 0.0
         if isinstance(event, IncidentClosed):
             row.claimed = event.outcome == "resolved"
             row.why = row.why or event.reason
@@ -180,6 +185,8 @@ def summarise(rows: list[Row]) -> None:
     print(f"void               {len(rows) - len(valid)}")
     if proved:
         print(f"seconds            median {statistics.median(proved):.1f}, max {max(proved):.1f}")
+        since = statistics.median(row.alert_seconds for row in valid if row.status == "proved")
+        print(f"since the alert    median {since:.1f}")
 
 
 async def run_all(arguments: argparse.Namespace) -> list[Row]:

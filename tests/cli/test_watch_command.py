@@ -80,6 +80,25 @@ def test_a_watch_goes_on_without_the_port_that_another_program_has(hermes: Herme
     assert "on call" in done.stdout and "alerts are received at" not in done.stdout
 
 
+def test_a_watch_leaves_the_port_of_a_known_service_to_it_while_that_is_down(
+    hermes: Hermes,
+) -> None:
+    hermes.home.mkdir()
+    (hermes.home / "probes.yaml").write_text("probes: []\n")
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        port = str(free.getsockname()[1])
+    seen = "2026-01-01T00:00:00Z"
+    shop = {
+        "name": "shop", "first_seen": seen, "last_seen": seen, "why": "it was seen running",
+        "probes": [{"name": f"port-{port}", "kind": "port", "what": port}],
+    }  # fmt: skip
+    (hermes.home / "services.json").write_text(json.dumps({"local": {"services": {"shop": shop}}}))
+    hermes("config", "set", "web.port", port)
+    done = hermes.process("watch", "--once", "--model", "none")
+    assert f"port {port} belongs to shop" in done.stderr
+    assert "alerts are received at" not in done.stdout
+
+
 def test_a_watch_tells_what_it_found_before_it_ends(hermes: Hermes) -> None:
     watched(hermes)
     command = [*hermes.command, "watch", "--model", "none", "--no-listen"]

@@ -6,7 +6,8 @@ from typing import Any
 from msgspec.structs import replace
 
 from hermes.declared.experiments.copied_checks import CheckReading, ExpectedReadings
-from hermes.declared.experiments.copy_trial import CopySetup, CopyTrial
+from hermes.declared.experiments.copy_setup import CopySetup
+from hermes.declared.experiments.copy_trial import CopyTrial
 from hermes.declared.experiments.host_programs import HostPrograms, HostService, ScheduledJob
 from hermes.declared.experiments.rehearsal import Activation, plan_activations
 from hermes.declared.experiments.suspects import Suspect

@@ -122,8 +122,59 @@ def test_the_revert_is_rehearsed_once_while_the_cause_is_confirmed() -> None:
     result = anyio.run(run)
     assert result.status == "proved"
     assert rehearsed[-1:] == [("file /etc/004.conf",)]
-    assert set(rehearsed[:-1]) <= {("file /etc/001.conf",)}, "the next after one that passed"
+    likely = {("file /etc/000.conf",), ("file /etc/001.conf",)}
+    assert set(rehearsed[:-1]) <= likely, "the first, and the next after it passed"
     assert sorted(each.purpose for each in result.experiments[-2:]) == ["rehearse", "revert-only"]
+
+
+def test_a_rehearsal_that_failed_before_spares_the_experiment_that_confirms() -> None:
+    """Where the most suspicious change is the cause, it runs beside the first experiments."""
+
+    async def rehearse(causes: Sequence[Revert]) -> TrialResult:
+        return TrialResult(outcome="passes", confirms=True)
+
+    async def run() -> RootCause:
+        suspects = [suspect(number) for number in range(9)]
+        return await find_root_cause(suspects, ScriptedTrial([{(0, 0)}]), rehearse=rehearse)
+
+    result = anyio.run(run)
+    assert result.status == "proved"
+    assert found(result) == {("/etc/000.conf", None)}
+    purposes = sorted(each.purpose for each in result.experiments)
+    assert purposes == ["keep-only", "rehearse", "reproduce", "revert-all"]
+
+
+@pytest.mark.parametrize(("cause", "count"), [(0, 1), (1, 2)])
+def test_a_rehearsal_that_takes_longer_than_the_experiments_is_not_given_up(
+    cause: int, count: int
+) -> None:
+    """The experiment that would confirm the cause was among the first."""
+    ended: list[str] = []
+
+    async def rehearse(causes: Sequence[Revert]) -> TrialResult:
+        await anyio.wait_all_tasks_blocked()
+        ended.extend(each.label for each in causes)
+        return TrialResult(outcome="passes")
+
+    async def run() -> RootCause:
+        suspects = [suspect(number) for number in range(count)]
+        return await find_root_cause(suspects, ScriptedTrial([{(cause, 0)}]), rehearse=rehearse)
+
+    assert anyio.run(run).status == "proved"
+    assert f"file /etc/00{cause}.conf" in ended
+
+
+def test_a_rehearsal_that_does_not_pass_is_no_confirmation() -> None:
+    async def rehearse(causes: Sequence[Revert]) -> TrialResult:
+        return TrialResult(outcome="fails")
+
+    async def run() -> RootCause:
+        suspects = [suspect(number) for number in range(9)]
+        return await find_root_cause(suspects, ScriptedTrial([{(0, 0)}]), rehearse=rehearse)
+
+    result = anyio.run(run)
+    assert result.status == "proved"
+    assert result.experiments[-1].purpose == "revert-only"
 
 
 @pytest.mark.parametrize(
@@ -182,6 +233,27 @@ def test_a_slow_copy_adds_no_cause(slow: set[int]) -> None:
     result = investigate(SlowTrial([{(0, 0)}], [frozenset(slow)]), 3)
     assert result.status == "proved"
     assert found(result) == {("/etc/000.conf", None)}
+
+
+class UnclearOnceTrial(ScriptedTrial):
+    """On its first copy with these files reverted another check fails by chance."""
+
+    def __init__(self, causes: Sequence[Collection[tuple[int, int]]], files: Collection[int]):
+        super().__init__(causes)
+        self._files: set[int] | None = set(files)
+
+    async def run(self, reverted: Sequence[Revert], *, patient: bool = False) -> TrialResult:
+        result = await super().run(reverted)
+        if {int(each.suspect.change.item.key[5:8]) for each in reverted} != self._files:
+            return result
+        self._files = None
+        return TrialResult(outcome="unclear", detail="another check fails")
+
+
+def test_a_cause_is_confirmed_where_another_check_failed_by_chance_before() -> None:
+    """Of two changes, only the cause reverted is only the other one kept."""
+    result = investigate(UnclearOnceTrial([{(1, 0)}], files={1}), 2)
+    assert (result.status, found(result)) == ("proved", {("/etc/001.conf", None)})
 
 
 class ReadOnlyTrial(ScriptedTrial):

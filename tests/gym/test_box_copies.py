@@ -9,7 +9,8 @@ import pytest
 
 from hermes.core.errors import EnvironmentFailed
 from hermes.declared.experiments.copied_checks import CheckReading, ExpectedReadings
-from hermes.declared.experiments.copy_trial import CopySetup, CopyTrial
+from hermes.declared.experiments.copy_setup import CopySetup
+from hermes.declared.experiments.copy_trial import CopyTrial
 from hermes.declared.experiments.host_programs import HostPrograms, HostService
 from hermes.environments.boxes.box import Box
 from hermes.environments.copies import CopyLimits, HostCopy

@@ -14,9 +14,17 @@ from hermes.skills.distill.distillation import (
     improve_with_model,
     write_distilled_skill,
 )
-from hermes.skills.distill.literals import DistilledParameter, insert_placeholders
+from hermes.skills.distill.literals import (
+    DistilledParameter,
+    find_output_parameters,
+    insert_placeholders,
+)
 from hermes.skills.distill.rehearsal import CommandOutput, RehearsalResult
-from hermes.skills.distill.verified_run import DistillationError, read_verified_run
+from hermes.skills.distill.verified_run import (
+    DistillationError,
+    RunCommand,
+    read_verified_run,
+)
 from hermes.skills.playbook.parameters import fill_template, find_quoted_placeholder
 
 pytestmark = pytest.mark.anyio
@@ -190,3 +198,20 @@ async def test_a_model_may_widen_the_words_and_not_touch_the_steps() -> None:
     same, why = await improve_with_model(made, scripted())
     assert same == made
     assert "the model failed" in why
+
+
+@pytest.mark.parametrize(
+    ("printed", "name", "value"),
+    [
+        ("scan_every_s /etc/ledger/settings.ini", "scan_every_s", "/etc/ledger/settings.ini"),
+        ("BASKET_DEFAULT_LOCALE = de_DE", "BASKET_DEFAULT_LOCALE", "de_DE"),
+    ],
+)
+def test_a_value_beside_a_name_with_underscores_is_found_beside_any_name(
+    printed: str, name: str, value: str
+) -> None:
+    look = RunCommand(seq=1, command="look", output=printed)
+    commands = [f"set {name} {value}", f"{name}={value}"]
+    found = find_output_parameters([look], commands, (), (name,))
+    pattern = next(each.pattern for each in found if each.value == value)
+    assert not any(part in pattern for part in name.split("_") if len(part) > 1)

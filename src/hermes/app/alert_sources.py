@@ -2,9 +2,9 @@
 
 from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime
+from pathlib import Path
 from typing import TYPE_CHECKING
 
-import anyio
 import msgspec
 from anyio.abc import TaskGroup, TaskStatus
 
@@ -14,13 +14,11 @@ from hermes.app.models import refuse_own_address
 from hermes.core.errors import SettingsError
 from hermes.plumbing.http_service import HttpRoute
 from hermes.settings.load import LoadedSettings
+from hermes.sre.probes.inventory import read_inventories
 from hermes.sre.watch import IncidentWatch
 
 if TYPE_CHECKING:
     from hermes.app.web.activity import JournalActivity
-
-LISTEN_RETRY_S = 60.0
-"""Seconds until a port that another program has is tried again."""
 
 
 async def open_alert_sources(
@@ -102,25 +100,32 @@ async def _serve_alerts(
     token = loaded.secrets.get(web.token_variable) or ""
 
     async def serve(*, task_status: TaskStatus[str]) -> None:
-        """Without the port the watch goes on: a host that is not watched is worse."""
-        while True:
-            try:
-                await serve_alerts(
-                    application.bus,
-                    web,
-                    token=token,
-                    watch=status,
-                    api=api,
-                    task_status=task_status,
+        """Without the port the watch goes on: a host that is not watched is worse. The port is not
+        tried again: a watch that takes it while its owner is down prevents the repair."""
+        try:
+            if owner := find_port_owner(loaded.home, web.port):
+                raise AlertListenError(
+                    f"port {web.port} belongs to {owner}, a service of this host; choose another "
+                    "one: hermes config set web.port 8090"
                 )
-            except AlertListenError as error:
-                if task_status is not anyio.TASK_STATUS_IGNORED:
-                    write_warning(f"no alerts of other monitors are received: {error}")
-                    task_status.started("")
-                    task_status = anyio.TASK_STATUS_IGNORED
-            await anyio.sleep(LISTEN_RETRY_S)
+            await serve_alerts(
+                application.bus, web, token=token, watch=status, api=api, task_status=task_status
+            )
+        except AlertListenError as error:
+            write_warning(f"no alerts of other monitors are received: {error}")
+            task_status.started("")
 
     return str(await group.start(serve))
+
+
+def find_port_owner(home: Path, port: int) -> str:
+    """Return the name of an expected service that has this port, also while it is down."""
+    for known in read_inventories(home).values():
+        for service in known.expected:
+            ports = (each.what.rpartition(":")[2] for each in service.probes if each.kind == "port")
+            if str(port) in ports:
+                return service.name
+    return ""
 
 
 def with_cluster_events(loaded: LoadedSettings) -> LoadedSettings:

@@ -116,6 +116,10 @@ class FailingCase:
     """The services to look at; empty: those of the failing checks and of the alert."""
 
 
+FindFailingCase = Callable[[], Awaitable[FailingCase | None]]
+"""Runs the checks now; None when none fails that observes the fault."""
+
+
 class ServiceNames(Value, kw_only=True, frozen=True):
     """The services of a host, by name."""
 
@@ -134,7 +138,11 @@ class CauseFinder(Protocol):
         """Whether a known good state is recorded: without one nothing can be compared."""
         ...
 
-    async def find(self, case: FailingCase) -> CauseResult: ...
+    async def find(
+        self, look: FindFailingCase, daemons: Sequence[PlainDaemon]
+    ) -> CauseResult | None:
+        """Read the host while `look` runs the checks. Return None where none of them fails."""
+        ...
 
     async def observe(self, case: FailingCase) -> Sequence[Probe]:
         """Return checks that tell an unchanged copy from one in which all changes are reverted; for

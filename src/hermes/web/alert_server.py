@@ -141,7 +141,8 @@ async def serve_alerts(
     except HttpListenError as error:
         raise AlertListenError(
             f"cannot listen on {settings.listen} port {settings.port}: {error}. "
-            "Another watcher may be running; otherwise change web.listen and web.port"
+            "Another program has it, perhaps another watch. Choose another port, hermes config set "
+            "web.port 8090, and start the watch again"
         ) from error
 
 

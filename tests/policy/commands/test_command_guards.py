@@ -59,7 +59,7 @@ def test_every_entry_of_the_tables_is_well_formed() -> None:
     known = {*CommandEffect.__args__, "dynamic"}  # type: ignore[attr-defined]
     kinds = {
         "runs", "code", "reads", "writes", "deletes", "sql", "uses", "recurses", "nothing", "only",
-        "configures", "network-host", "namespace", "context",
+        "configures", "network-host", "namespace", "context", "logs",
     }  # fmt: skip
     for name in tables.program_names():
         entry = tables.find_program(name)

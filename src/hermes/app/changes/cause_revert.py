@@ -8,7 +8,7 @@ from datetime import UTC, datetime, timedelta
 from hermes.core.errors import ToolError
 from hermes.core.protocols import Environment
 from hermes.declared.collectors.readers import RunCommand
-from hermes.declared.experiments.copy_trial import service_steps
+from hermes.declared.experiments.copy_changes import service_steps
 from hermes.declared.experiments.host_programs import HostPrograms
 from hermes.declared.experiments.put_back import reverted_changes
 from hermes.declared.experiments.rehearsal import RehearsedRevert

@@ -1,7 +1,5 @@
-"""Finds root causes by experiment: joins states, copies and the checks of an incident."""
+"""Searches the cause of one incident by experiment: joins states, copies and its checks."""
 
-import re
-import shlex
 import time
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
@@ -10,68 +8,49 @@ from datetime import UTC, datetime
 from functools import partial
 from typing import TypeGuard
 
-import anyio
 from msgspec.structs import replace
 
-from hermes.app.application import Application
 from hermes.app.changes.cause_revert import CauseRevert, start_of_ended
 from hermes.app.changes.incident_states import keep_failing_state
-from hermes.app.changes.states import HostStates, own_commands
 from hermes.app.copies.contrast_checks import find_contrasts
 from hermes.app.copies.copied_checks import expected_readings, run_on_copy, users_requests
-from hermes.app.copies.fix_tests import CopyFixTester
-from hermes.app.secret_redactor import SecretRedactor
-from hermes.core.errors import EnvironmentFailed, HermesError, innermost_error
+from hermes.core.errors import EnvironmentFailed, HermesError
 from hermes.core.events.experiments import ExperimentRan, ExperimentsStarted
 from hermes.core.protocols import Environment
 from hermes.declared.authors import AuthorSearch, OwnCommand, read_host_logs
 from hermes.declared.collectors.collect import CollectOptions, collect_state
 from hermes.declared.collectors.readers import RunCommand, environment_runner
-from hermes.declared.experiments.copy_trial import (
-    CopySetup,
-    CopyTrial,
-    parallel_trials,
-)
+from hermes.declared.experiments.conclusion import conclude_unproved
+from hermes.declared.experiments.copy_setup import CopySetup
+from hermes.declared.experiments.copy_trial import CopyTrial
 from hermes.declared.experiments.description import describe_causes
-from hermes.declared.experiments.growth import find_deleted_files, find_growth
-from hermes.declared.experiments.host_programs import (
-    HostPrograms,
-    HostService,
-    read_host_programs,
+from hermes.declared.experiments.host_programs import HostPrograms
+from hermes.declared.experiments.host_reading import (
+    CollectState,
+    HostReading,
+    rank_host_changes,
+    read_host,
+    read_logs,
+    read_request_logs,
 )
+from hermes.declared.experiments.processor_load import parallel_trials
 from hermes.declared.experiments.put_back import CannotRevertError, split_revertible
-from hermes.declared.experiments.rehearsal import (
-    RehearsedRevert,
-    rehearse_revert,
-)
+from hermes.declared.experiments.rehearsal import RehearsedRevert, rehearse_revert
 from hermes.declared.experiments.root_cause import ExperimentLimits, RootCause, find_root_cause
-from hermes.declared.experiments.suspects import (
-    ServiceContext,
-    Suspect,
-    growth_suspects,
-    rank_suspects,
-)
+from hermes.declared.experiments.suspects import Suspect
 from hermes.declared.experiments.trial import Experiment, Revert, TrialResult
-from hermes.declared.settings import DeclaredSettings
-from hermes.declared.state import State, StateChange, compare
+from hermes.declared.state import State, compare
 from hermes.declared.store import StateStore
 from hermes.environments.copies import CannotCopyError, Copyable
 from hermes.skills.supervisors.units import PlainDaemon
-from hermes.sre.cause import CauseResult, FailingCase, ServiceNames
+from hermes.sre.cause import CauseResult, FailingCase
 from hermes.sre.checks import CheckResult, ProbeChecks
 from hermes.sre.probes.admission import mark_admitted
 from hermes.sre.probes.probe import Probe
 
-COMMAND_TIMEOUT_S = 60.0
 MAX_NAMED_IN_EVENT = 12
-RESPECT_PEOPLE_S = DeclaredSettings().respect_people
+MAX_READ_LOGS = 2
 UNKNOWN_AUTHOR = "an unknown author"
-ERROR_LINES, LOG_LINES = 40, 200
-MAX_ASKED_SERVICES = 3
-_PORT = re.compile(
-    r"^\s*(?:port|listen|bind)\b\s*[=: ]\s*(?:[\w.]+:)?(\d{2,5})\W*$|listening on \S*:(\d{2,5})\b",
-    re.MULTILINE | re.IGNORECASE,
-)
 
 
 @dataclass(frozen=True)
@@ -82,8 +61,7 @@ class ExperimentHost:
     name: str
     """In the states."""
     store: StateStore
-    collect: Callable[[State | None], Awaitable[State]]
-    """Collects its live state."""
+    collect: CollectState
     run: RunCommand
 
     @classmethod
@@ -100,78 +78,20 @@ class ExperimentHost:
         return cls(environment, environment.target, store, collect, run)
 
 
-def open_cause_finder(
-    application: Application,
-    store: StateStore | None = None,
-    daemons: Sequence[PlainDaemon] = (),
-) -> "ExperimentFinder":
-    """For the environment of the application; `store`: in place of that of its home, with the
-    daemons that a watch would remember."""
-    environment, loaded = application.agent_dependencies.environment, application.loaded
-    if store is not None:
-        host = ExperimentHost.from_environment(environment, store, daemons)
-    else:
-        own = HostStates(loaded, environment)
-        host = ExperimentHost(environment, own.host, own.store, own.collect, own.run)
-    finder = ExperimentFinder(
-        host,
-        redact=SecretRedactor(loaded),
-        respect_s=loaded.settings.declared.respect_people,
-    )
-    finder.read_own_commands = partial(own_commands, application.journal)
-    return finder
-
-
 ReadOwnCommands = Callable[[datetime], Awaitable[Sequence[OwnCommand]]]
 """What Hermes ran itself since this time: it may have made a change."""
 
 
-async def _no_commands(after: datetime) -> Sequence[OwnCommand]:
+async def no_commands(after: datetime) -> Sequence[OwnCommand]:
     return ()
 
 
-def open_fix_tester(application: Application) -> CopyFixTester:
-    """Open the tester of fixes for the environment of the application."""
-    environment, loaded = application.agent_dependencies.environment, application.loaded
-    own = HostStates(loaded, environment)
-    return CopyFixTester(environment, own.store, redact=SecretRedactor(loaded), run=own.run)
-
-
-class ExperimentFinder:
-    """A `CauseFinder` for one host. `respect_s`: a change by a person, or by an unknown author,
-    that is younger is reverted only after approval."""
-
-    def __init__(
-        self,
-        host: ExperimentHost,
-        *,
-        redact: Callable[[str], str],
-        respect_s: float = RESPECT_PEOPLE_S,
-        limits: ExperimentLimits | None = None,
-    ) -> None:
-        self.host, self.redact, self.respect_s = host, redact, respect_s
-        self.limits = limits
-        self.read_own_commands: ReadOwnCommands = _no_commands
-
-    @property
-    def available(self) -> bool:
-        return self.host.store.latest(self.host.name) is not None
-
-    async def find(self, case: FailingCase) -> CauseResult:
-        return await _FinderWork(self, case).run()
-
-    async def observe(self, case: FailingCase) -> Sequence[Probe]:
-        return await _FinderWork(self, case).observe()
-
-    async def list_services(self, case: FailingCase, failing: Sequence[str]) -> ServiceNames:
-        programs = await read_host_programs(self.host.run, case.daemons)
-        return ServiceNames(
-            names=tuple(each.name for each in programs.services),
-            incidental=(
-                *programs.related_to(failing),
-                *(each.name for each in programs.services if each.packaged),
-            ),
-        )
+@dataclass(frozen=True)
+class SearchOptions:
+    redact: Callable[[str], str]
+    respect_s: float
+    limits: ExperimentLimits | None
+    read_own_commands: ReadOwnCommands
 
 
 class _ImpossibleError(HermesError):
@@ -189,19 +109,20 @@ class _Preparation:
     """Changes that cannot be put back on a copy."""
 
 
-class _FinderWork:
-    """The work on one incident."""
+class CauseSearch:
+    """The search for the cause of one incident."""
 
-    def __init__(self, finder: ExperimentFinder, case: FailingCase) -> None:
-        self._finder, self._case = finder, case
-        self._host, self._store = finder.host, finder.host.store
+    def __init__(self, host: ExperimentHost, case: FailingCase, options: SearchOptions) -> None:
+        self._case, self._options, self._redact = case, options, options.redact
+        self._host, self._store = host, host.store
         self._numbers: list[int] = []
         self._rehearsed: dict[tuple[str, ...], tuple[RehearsedRevert, float]] = {}
         """By the causes: the rehearsal of their revert, and its seconds."""
 
-    async def run(self) -> CauseResult:
+    async def run(self, reading: HostReading | None = None) -> CauseResult:
+        """`reading`: of the host, where it was read while the checks ran."""
         try:
-            ready = await self._prepare()
+            ready = await self._prepare(reading)
         except _ImpossibleError as error:
             return CauseResult(status="impossible", why=str(error))
         setup, stuck = ready.setup, ready.stuck
@@ -215,16 +136,10 @@ class _FinderWork:
             checks = setup.expected.failing_names
             return replace(start, recovered=checks, evidence=tuple(self._numbers))
         if cause.status != "proved":
-            status, why = cause.status, cause.why
-            if status == "not-reproduced":
-                why = "; ".join([why, *await self._what_copies_lack(setup)])
-            if status == "ruled-out" and (untried := [*stuck, *setup.changed_definitions]):
-                status, why = "impossible", _not_tried_text(untried)
-            elif status == "ruled-out" and (full := setup.expected.full_stores):
-                status, why = "impossible", _full_text(full, setup.suspects)
+            status, why = await conclude_unproved(cause, setup, stuck, self._host.run)
             return CauseResult(
                 status=status,
-                why=self._finder.redact(why),
+                why=self._redact(why),
                 suspects=cause.suspects,
                 experiments=len(cause.experiments),
                 evidence=tuple(self._numbers),
@@ -237,29 +152,17 @@ class _FinderWork:
         cause = await find_root_cause(
             setup.suspects,
             trial,
-            limits=self._finder.limits or ExperimentLimits(at_once=parallel_trials()),
+            limits=self._options.limits or ExperimentLimits(at_once=parallel_trials()),
             record=self._record,
             rehearse=partial(self._rehearse, setup, trial),
         )
         return trial, cause
 
-    async def _what_copies_lack(self, setup: CopySetup) -> list[str]:
-        """Return why a copy may not show the fault, in words."""
-        found = await find_deleted_files(self._host.run)
-        asked = ["requests that users made do not change that"] if setup.requests else []
-        return [*asked, *(f"a copy does not have this: {each}" for each in found)]
-
     async def _users_requests(self, setup: CopySetup) -> str:
         """Return what users asked of services that a change concerns: some faults need them to
         show."""
-        paths = [path for each in setup.suspects for path in each.paths]
-        logs: dict[int, str] = {}
-        for service in setup.programs.services_of(paths)[:MAX_ASKED_SERVICES]:
-            _, output = await self._host.run(_log_script(service), b"")
-            log = output.decode("utf-8", "replace")
-            if port := _PORT.search(f"{service.settings_text}\n{log}"):
-                logs[int(port[1] or port[2])] = log
-        return users_requests(logs)
+        run = self._host.run
+        return users_requests(await read_request_logs(run, setup.programs, setup.suspects))
 
     async def observe(self) -> Sequence[Probe]:
         """Checks that fail on an unchanged copy, and pass where all changes are reverted."""
@@ -272,8 +175,7 @@ class _FinderWork:
             return ()
         trial, everything = CopyTrial(setup), [Revert(suspect=each) for each in setup.suspects]
         services = [each for name in setup.services if (each := setup.programs.named(name))]
-        logs = [(await self._host.run(_log_script(each), b""))[1] for each in services[:2]]
-        text = b"\n".join(logs).decode("utf-8", "replace")
+        text = await read_logs(self._host.run, services[:MAX_READ_LOGS])
         try:
             async with trial.open([]) as failing, trial.open(everything) as healthy:
                 found = await find_contrasts(
@@ -287,7 +189,7 @@ class _FinderWork:
             return ()
         return [mark_admitted(each.probe) for each in found]
 
-    async def _prepare(self) -> "_Preparation":
+    async def _prepare(self, reading: HostReading | None = None) -> "_Preparation":
         """Raises `_ImpossibleError`."""
         known = self._store.latest(self._host.name)
         if known is None:
@@ -300,9 +202,18 @@ class _FinderWork:
         if not _is_copyable(source):
             kind = self._host.environment.name
             raise _ImpossibleError(f"an environment of the kind {kind} cannot be copied")
-        live, programs, growth = await self._read_host(known)
-        services = self._failing_services(programs)
-        ranked = await self._suspects(compare(known, live), programs, services, growth)
+        host, details = self._host, self._case.details
+        if reading is None:
+            reading = await read_host(host.run, host.collect, known, self._case.daemons)
+        programs, services = reading.programs, self._failing_services(reading.programs)
+        ranked = await rank_host_changes(
+            host.run,
+            compare(known, reading.live),
+            reading,
+            services,
+            details.facts.combined_text,
+            details.since or details.opened_at,
+        )
         suspects, lost = split_revertible(ranked, self._store.content)
         setup = CopySetup(
             source=source,
@@ -314,27 +225,7 @@ class _FinderWork:
             suspects=suspects,
             jobs=programs.jobs_of(suspects),
         )
-        return _Preparation(known, live, setup, [each.label for each in lost])
-
-    async def _read_host(self, known: State) -> tuple[State, HostPrograms, tuple[Suspect, ...]]:
-        """All at once: each of these mostly waits for the host."""
-        live: list[State] = []
-        growth: list[Suspect] = []
-
-        async def collect() -> None:
-            live.append(await self._host.collect(known))
-
-        async def find_grown() -> None:
-            growth.extend(growth_suspects(await find_growth(self._host.run, known)))
-
-        try:
-            async with anyio.create_task_group() as group:
-                group.start_soon(collect)
-                group.start_soon(find_grown)
-                programs = await read_host_programs(self._host.run, self._case.daemons)
-        except ExceptionGroup as errors:
-            raise innermost_error(errors) from errors
-        return live[0], programs, tuple(growth)
+        return _Preparation(known, reading.live, setup, [each.label for each in lost])
 
     async def _keep_failing(self, live: State) -> None:
         """Keep the failing state for a drill: after the revert it is gone."""
@@ -351,31 +242,6 @@ class _FinderWork:
         names = dict.fromkeys(each.removesuffix(".service") for each in named if each)
         found = (programs.named(name) for name in names)
         return list(dict.fromkeys(each.name for each in found if each is not None))
-
-    async def _suspects(
-        self,
-        changes: Sequence[StateChange],
-        programs: HostPrograms,
-        services: Sequence[str],
-        growth: Sequence[Suspect],
-    ) -> tuple[Suspect, ...]:
-        own = [each for name in services if (each := programs.named(name))]
-        errors = [
-            (await self._host.run(_log_script(each, ERROR_LINES), b""))[1] for each in own[:3]
-        ]
-        details = self._case.details
-        context = ServiceContext(
-            names=tuple(services),
-            texts={
-                "unit": "\n".join(each.unit_text for each in own),
-                "settings": "\n".join(each.named_text for each in own),
-                "error": b"\n".join(errors).decode("utf-8", "replace"),
-                "alert": details.facts.combined_text,
-            },
-            first_failure_at=details.since or details.opened_at,
-        )
-        ranked = [*rank_suspects(changes, context), *growth]
-        return tuple(sorted(ranked, key=lambda each: -each.score))
 
     async def _publish_start(self, suspects: Sequence[Suspect]) -> None:
         details, named = self._case.details, suspects[:MAX_NAMED_IN_EVENT]
@@ -402,6 +268,7 @@ class _FinderWork:
             outcome="passes" if found.works else "fails",
             detail=found.why or (f"it takes effect after: {steps}" if steps else ""),
             seconds=seconds,
+            confirms=found.works and found.failed_before,
         )
 
     async def _record(self, experiment: Experiment) -> None:
@@ -416,7 +283,7 @@ class _FinderWork:
                 reverted_count=len(experiment.reverted),
                 kept=experiment.kept[:MAX_NAMED_IN_EVENT],
                 outcome=experiment.result.outcome,
-                detail=self._finder.redact(experiment.result.detail)[:300],
+                detail=self._redact(experiment.result.detail)[:300],
                 seconds=round(experiment.result.seconds, 3),
             )
         )
@@ -432,14 +299,14 @@ class _FinderWork:
         authors = await self._find_authors(known, cause.causes)
         unit = setup.services[0] if setup.services else ""
         text = describe_causes(cause.causes, authors[0], unit, self._store.content)
-        redact = self._finder.redact
+        redact = self._redact
         first = cause.causes[0].suspect
         revert = CauseRevert(
             self._host.environment,
             self._host.run,
             self._store,
             f"{self._case.details.incident}/experiment-{self._case.attempt}",
-            self._finder.respect_s,
+            self._options.respect_s,
         )
         steps, why = await revert.steps(cause.causes, authors, rehearsed, setup.programs)
         units = [
@@ -468,32 +335,11 @@ class _FinderWork:
     async def _find_authors(self, known: State, causes: Sequence[Revert]) -> list[str]:
         changes = [each.suspect.change for each in causes]
         logs = await read_host_logs(self._host.run, changes)
-        own = await self._finder.read_own_commands(known.at)
+        own = await self._options.read_own_commands(known.at)
         search = AuthorSearch(logs, own, known.at, datetime.now(UTC))
         return [search.find(each).name or UNKNOWN_AUTHOR for each in changes]
 
 
-def _log_script(service: HostService, lines: int = LOG_LINES) -> str:
-    """Prints what it said last."""
-    if service.commands:
-        logs = " ".join(shlex.quote(each) for each in service.logs)
-        return f"tail -q -n {lines} -- {logs} 2>/dev/null | tail -c 6000" if logs else "true"
-    unit = shlex.quote(service.name)
-    return f"journalctl -u {unit} -n {lines} -o cat -q --no-pager 2>/dev/null | tail -c 6000"
-
-
-def _not_tried_text(labels: Sequence[str]) -> str:
-    more = f" and {len(labels) - 3} more" if len(labels) > 3 else ""
-    named = f"{', '.join(labels[:3])}{more}"
-    return f"what else changed is no cause, but this cannot be put back in a copy: {named}"
-
-
-def _full_text(full: Sequence[str], suspects: Sequence[Suspect]) -> str:
-    """A store that is full stays so: that a change has filled it is neither shown nor excluded."""
-    named = ", ".join(each.label for each in suspects[:3])
-    changed = f", and no copy can tell whether one of these filled it: {named}" if named else ""
-    return f"no revert empties what is full ({'; '.join(full)}){changed}"
-
-
 def _is_copyable(environment: object) -> TypeGuard[Copyable]:
+    """Whether a copy may be asked for: one that never allows it says why."""
     return callable(getattr(environment, "copy", None))

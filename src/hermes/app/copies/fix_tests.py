@@ -16,7 +16,7 @@ from hermes.core.events.experiments import FixTested
 from hermes.core.messages import ToolCall, ToolResult
 from hermes.core.protocols import CommandResult, Environment, Tool
 from hermes.declared.collectors.readers import RunCommand, environment_runner
-from hermes.declared.experiments.copy_trial import CopySetup, copied_service
+from hermes.declared.experiments.copy_setup import CopySetup, copied_service
 from hermes.declared.experiments.fix_trial import (
     MAX_TEST_S,
     Fix,

@@ -18,11 +18,13 @@ from hermes.core.incident import IncidentDetails
 from hermes.core.protocols import JournalRecord, Tool
 from hermes.environments.copies import can_be_copied
 from hermes.settings.load import LoadedSettings
+from hermes.skills.supervisors.units import PlainDaemon
 from hermes.sre.cause import (
     EXPERIMENT,
     CauseFinder,
     CauseResult,
     FailingCase,
+    FindFailingCase,
     FixCandidate,
     FixTester,
     ServiceNames,
@@ -113,7 +115,7 @@ class StateCauseFinder:
 
     @cached_property
     def _finder(self) -> CauseFinder:
-        from hermes.app.changes.cause_search import open_cause_finder
+        from hermes.app.changes.cause_finder import open_cause_finder
 
         return open_cause_finder(self._application)
 
@@ -121,8 +123,10 @@ class StateCauseFinder:
     def available(self) -> bool:
         return self._finder.available
 
-    async def find(self, case: FailingCase) -> CauseResult:
-        return await self._finder.find(case)
+    async def find(
+        self, look: FindFailingCase, daemons: Sequence[PlainDaemon]
+    ) -> CauseResult | None:
+        return await self._finder.find(look, daemons)
 
     async def observe(self, case: FailingCase) -> Sequence[Probe]:
         return await self._finder.observe(case)
@@ -139,7 +143,7 @@ class LazyFixTester:
 
     @cached_property
     def _tester(self) -> FixTester:
-        from hermes.app.changes.cause_search import open_fix_tester
+        from hermes.app.changes.cause_finder import open_fix_tester
 
         return open_fix_tester(self._application)
 

@@ -16,14 +16,9 @@ import anyio
 
 from hermes.core.errors import EnvironmentFailed
 from hermes.core.messages import Value
-from hermes.declared.experiments.copy_trial import (
-    LONGEST_POLL_S,
-    SHORTEST_POLL_S,
-    CopySetup,
-    CopyTrial,
-    open_copy,
-    overload_factor,
-)
+from hermes.declared.experiments.copy_setup import CopySetup, open_copy
+from hermes.declared.experiments.copy_trial import LONGEST_POLL_S, SHORTEST_POLL_S, CopyTrial
+from hermes.declared.experiments.processor_load import overload_factor
 from hermes.declared.experiments.trial import TrialOutcome
 from hermes.environments.copies import CannotCopyError, HostCopy
 

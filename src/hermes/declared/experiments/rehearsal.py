@@ -10,19 +10,18 @@ from typing import Literal
 
 from hermes.core.errors import EnvironmentFailed
 from hermes.core.messages import Value
-from hermes.declared.experiments.copy_trial import (
+from hermes.declared.experiments.copy_changes import (
     COMMAND_TIMEOUT_S,
     JOB_TIMEOUT_S,
-    CopySetup,
-    CopyTrial,
     clear_growth,
-    open_copy,
     put_back,
     repeat_jobs,
     restart_services,
     send_requests,
     start_jobs_first,
 )
+from hermes.declared.experiments.copy_setup import CopySetup, open_copy
+from hermes.declared.experiments.copy_trial import CopyTrial
 from hermes.declared.experiments.host_programs import HostService, ScheduledJob
 from hermes.declared.experiments.job_tables import end_command, start_script
 from hermes.declared.experiments.put_back import CannotRevertError
@@ -68,6 +67,9 @@ class RehearsedRevert(Value, frozen=True, kw_only=True):
     activations: tuple[Activation, ...] = ()
     """What has to follow the revert, in order."""
     why: str = ""
+    failed_before: bool = False
+    """Whether the copy failed until then, and nothing but the revert and its activations changed
+    it."""
 
 
 async def rehearse_revert(
@@ -84,7 +86,7 @@ async def rehearse_revert(
             await restart_services(copy, setup.services if jobs.in_force else ())
             await repeat_jobs(copy, setup, jobs)
             await send_requests(copy, setup)
-            await trial.settle(copy, _first_failure(trial))
+            before, _ = await trial.settle(copy, _first_failure(trial))
             await put_back(copy, setup, causes)
             for step, timeout in plan_activations(setup, trial, causes):
                 restarted = [each.target for each in step if each.kind == "restart"]
@@ -95,7 +97,11 @@ async def rehearse_revert(
                 await send_requests(copy, setup)
                 outcome, readings = await trial.settle(copy, timeout)
                 if outcome == "passes":
-                    return RehearsedRevert(works=True, activations=tuple(_effective(done)))
+                    return RehearsedRevert(
+                        works=True,
+                        activations=tuple(_effective(done)),
+                        failed_before=before == "fails" and not setup.jobs and not jobs.in_force,
+                    )
                 why = setup.expected.describe(readings)
     except (CannotCopyError, CannotRevertError, EnvironmentFailed) as error:
         why = str(error)

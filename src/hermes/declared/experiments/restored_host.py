@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from hermes.declared.experiments.copy_trial import restart_services
+from hermes.declared.experiments.copy_changes import restart_services
 from hermes.declared.experiments.host_programs import HostPrograms
 from hermes.declared.experiments.put_back import (
     CannotRevertError,

@@ -2,15 +2,17 @@
 
 An unchanged copy must fail as the host does. With all changes reverted it must pass, or changes are
 ruled out. Then the smallest set of changes is searched that is sufficient for the fault, and it is
-confirmed that the fault is gone when only these are reverted.
+confirmed that the fault is gone when only these are reverted. A rehearsal of the revert confirms
+this, too: it ends with a copy that passes with only these reverted.
 """
 
-from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
-from contextlib import asynccontextmanager
+from collections.abc import Awaitable, Callable, Sequence
 from typing import Literal
 
 import anyio
+from anyio.abc import TaskGroup
 
+from hermes.core.errors import innermost_error
 from hermes.core.messages import Value
 from hermes.declared.experiments.minimise import MinimalSet, minimise
 from hermes.declared.experiments.suspects import Suspect
@@ -65,11 +67,46 @@ async def find_root_cause(
     record: RecordExperiment = discard_experiment,
     rehearse: RehearseRevert | None = None,
 ) -> RootCause:
-    """`suspects`: the most suspicious first. `rehearse` runs while the cause is confirmed."""
+    """`suspects`: the most suspicious first. `rehearse` runs beside the experiments that it may
+    spare."""
     limits = limits or ExperimentLimits()
-    investigation = _Investigation(suspects[: limits.suspects], trial, limits, record)
-    investigation.rehearse = rehearse
-    return await investigation.run()
+    try:
+        async with anyio.create_task_group() as background:
+            investigation = _Investigation(
+                suspects[: limits.suspects], trial, limits, record, background
+            )
+            investigation.rehearse = rehearse
+            found = await investigation.run()
+            background.cancel_scope.cancel()
+    except ExceptionGroup as errors:
+        raise innermost_error(errors) from errors
+    return found
+
+
+class _Rehearsal:
+    """One that runs, or has ended."""
+
+    def __init__(self) -> None:
+        self._ended, self._result = anyio.Event(), TrialResult(outcome="unclear")
+        self._scope = anyio.CancelScope()
+
+    async def run(self, rehearse: RehearseRevert, causes: Sequence[Revert]) -> TrialResult | None:
+        """Return None where it was cancelled."""
+        try:
+            with self._scope:
+                self._result = await rehearse(causes)
+                return self._result
+        finally:
+            self._ended.set()
+        return None
+
+    async def wait(self) -> TrialResult:
+        """Return an unclear result where it was cancelled."""
+        await self._ended.wait()
+        return self._result
+
+    def cancel(self) -> None:
+        self._scope.cancel()
 
 
 class _Investigation:
@@ -79,6 +116,7 @@ class _Investigation:
         trial: Trial,
         limits: ExperimentLimits,
         record: RecordExperiment,
+        background: TaskGroup,
     ) -> None:
         self._suspects = tuple(suspects)
         self._trial, self._limits, self._record = trial, limits, record
@@ -86,7 +124,7 @@ class _Investigation:
         self._results: dict[tuple[str, ...], TrialResult] = {}
         self._sure: set[tuple[str, ...]] = set()
         """Those of the results that were patiently obtained."""
-        self._rehearsed: set[tuple[str, ...]] = set()
+        self._background, self._rehearsals = background, dict[tuple[str, ...], _Rehearsal]()
         self._left_out = 0
         self.rehearse: RehearseRevert | None = None
 
@@ -120,42 +158,49 @@ class _Investigation:
         return await self._find_causes()
 
     async def _try_both_ways(self, everything: Sequence[Revert]) -> tuple[TrialResult, TrialResult]:
-        """Without any revert, and with all. A single change is the cause or none: its revert is
-        rehearsed at the same time."""
-        likely_causes = everything if len(everything) == 1 else ()
-        async with self._rehearse_early(likely_causes) as rehearsal:
-            async with anyio.create_task_group() as group:
-                group.start_soon(self._try, "reproduce", [])
-                group.start_soon(self._try, "revert-all", everything)
-                # The search begins with the likely case at the same time: all of them mostly wait.
-                likely = everything[: max(1, self._limits.at_once - 2)] if everything[1:] else ()
-                for each in likely:
-                    group.start_soon(self._keep_only, [each])
-            unchanged = await self._try("reproduce", [])
-            reverted = await self._try("revert-all", everything)
-            if (unchanged.outcome, reverted.outcome) != ("fails", "passes"):
-                rehearsal.cancel()
+        """Without any revert, and with all. The search begins with the likely cases at the same
+        time, and the revert of the most likely cause is rehearsed: all of this mostly waits."""
+        likely = everything[: max(1, self._limits.at_once - 2)]
+        self._begin_rehearsal(everything[:1])
+        async with anyio.create_task_group() as group:
+            group.start_soon(self._try, "reproduce", [])
+            group.start_soon(self._try, "revert-all", everything)
+            for each in likely if everything[1:] else ():
+                group.start_soon(self._try_likely, each)
+        unchanged = await self._try("reproduce", [])
+        reverted = await self._try("revert-all", everything)
+        if (unchanged.outcome, reverted.outcome) != ("fails", "passes"):
+            self._cancel_rehearsal(everything[:1])
         return unchanged, reverted
 
-    @asynccontextmanager
-    async def _rehearse_early(
-        self, causes: Sequence[Revert]
-    ) -> AsyncGenerator[anyio.CancelScope, None]:
-        """Beside the experiments that tell whether these are the causes; `cancel` if not. Not for
-        changes with several parts, of which only one may be a cause."""
-        whole = causes and all(len(self._trial.part_lines(each.suspect)) < 2 for each in causes)
-        results: list[TrialResult] = []
+    async def _try_likely(self, kept: Revert) -> None:
+        if await self._keep_only([kept]) != "fails":
+            self._cancel_rehearsal([kept])
+
+    def _begin_rehearsal(self, causes: Sequence[Revert], *, early: bool = True) -> None:
+        """`early`: beside the experiments that tell whether these are the causes. Not for changes
+        with several parts then, of which only one may be a cause."""
+        labels = _labels(causes)
+        if self.rehearse is None or not causes or labels in self._rehearsals:
+            return
+        if early and any(len(self._trial.part_lines(each.suspect)) > 1 for each in causes):
+            return
+        self._rehearsals[labels] = begun = _Rehearsal()
 
         async def run(rehearse: RehearseRevert) -> None:
-            results.append(await rehearse(causes))
+            if result := await begun.run(rehearse, causes):
+                await self._note("rehearse", labels, (), result)
 
-        async with anyio.create_task_group() as group:
-            if whole and self.rehearse is not None and _labels(causes) not in self._rehearsed:
-                group.start_soon(run, self.rehearse)
-            yield group.cancel_scope
-        if results and not group.cancel_scope.cancel_called:
-            self._rehearsed.add(_labels(causes))
-            await self._note("rehearse", _labels(causes), (), results[0])
+        self._background.start_soon(run, self.rehearse)
+
+    def _cancel_rehearsal(self, causes: Sequence[Revert]) -> None:
+        if begun := self._rehearsals.pop(_labels(causes), None):
+            begun.cancel()
+
+    async def _finish_rehearsal(self, causes: Sequence[Revert]) -> None:
+        """The revert of what is proved must be rehearsed in any case."""
+        if begun := self._rehearsals.get(_labels(causes)):
+            await begun.wait()
 
     def _leave_out(self, labels: Sequence[str]) -> list[Revert]:
         """These changes stay in force on every copy; the others are examined."""
@@ -180,20 +225,21 @@ class _Investigation:
         confirmed = TrialResult(outcome="fails")
         for _ in range(MAX_INDEPENDENT_CAUSES):
             candidates = [Revert(suspect=each) for each in left]
-            likely = self._first_open(candidates)
-            async with self._rehearse_early(likely) as rehearsal:
-                found = await self._minimise(candidates)
-                if [*found.changes] != likely:
-                    rehearsal.cancel()
+            self._begin_rehearsal(likely := self._first_open(candidates))
+            found = await self._minimise(candidates)
+            if [*found.changes] != likely:
+                self._cancel_rehearsal(likely)
             if not found.minimal:
                 return self._end("impossible", f"not found in {self._limits.trials} experiments")
             causes += await self._minimise_parts(found.changes)
             left = [each for each in left if all(each != one.suspect for one in causes)]
             confirmed = await self._confirm(causes)
-            if confirmed.outcome == "fails":
+            if confirmed.outcome != "passes":
                 confirmed = await self._try("revert-only", causes, patient=True)
             if confirmed.outcome == "passes":
-                return self._end("proved", causes=await self._drop_needless(causes))
+                needed = await self._drop_needless(causes)
+                await self._finish_rehearsal(needed)
+                return self._end("proved", causes=needed)
             if confirmed.outcome == "unclear" or not left:
                 break
         why = "with only the changes reverted that are enough to cause it, it does not pass"
@@ -281,21 +327,34 @@ class _Investigation:
         return Revert(suspect=suspect, parts=numbers, lines=own)
 
     async def _confirm(self, causes: Sequence[Revert]) -> TrialResult:
-        """Test whether the checks pass with only these reverted. The revert is rehearsed at the
-        same time."""
+        """Test whether the checks pass with only these reverted: by a rehearsal of the revert, or
+        on a copy of its own where that is sooner."""
         labels = _labels(causes)
-        if self.rehearse is None or labels in self._results or labels in self._rehearsed:
+        known = self._results.get(labels)
+        # What was not clear by chance, such as when another copy was slow, may be clear now.
+        if known is None or known.outcome == "unclear":
+            self._begin_rehearsal(causes, early=False)
+        rehearsal = self._rehearsals.get(labels)
+        if rehearsal is None or (known is not None and known.outcome != "unclear"):
             return await self._try("revert-only", causes)
+        found = list[TrialResult]()
         async with anyio.create_task_group() as group:
-            group.start_soon(self._rehearse, self.rehearse, causes)
-            result = await self._try("revert-only", causes)
-            if result.outcome != "passes":
-                group.cancel_scope.cancel()
-        return result
 
-    async def _rehearse(self, rehearse: RehearseRevert, causes: Sequence[Revert]) -> None:
-        await self._note("rehearse", _labels(causes), (), await rehearse(causes))
-        self._rehearsed.add(_labels(causes))
+            async def rehearse() -> None:
+                result = await rehearsal.wait()
+                if result.confirms:
+                    self._results[labels] = result
+                    found.append(result)
+                    group.cancel_scope.cancel()
+
+            async def revert() -> None:
+                found.append(await self._try("revert-only", causes, patient=known is not None))
+                if found[-1].outcome != "passes":
+                    rehearsal.cancel()
+
+            group.start_soon(rehearse)
+            group.start_soon(revert)
+        return found[0]
 
     @property
     def _trials_left(self) -> int:

@@ -39,6 +39,8 @@ class TrialResult(Value, frozen=True, kw_only=True):
     """False where no copy could be made."""
     failing: tuple[str, ...] = ()
     """The checks that failed as on the host."""
+    confirms: bool = False
+    """Of a rehearsal: the copy failed before, and passes with only this reverted."""
 
 
 class Experiment(Value, frozen=True, kw_only=True):

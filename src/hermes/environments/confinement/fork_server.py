@@ -153,16 +153,14 @@ def _wait_for_command(
             _send_answer(files[0], own)
         os._exit(0)
     try:
+        _tell_server(server, request.rules)
         kernel.prctl(process_control.PR_SET_DUMPABLE, 1)
         listener = enforcement.enforce(VerdictRules.unpack(request.rules))
         leader = struct.pack("=i", os.getpid())
         messages.send_message(supervisor, leader + request.rules, (listener, files[1]))
         _send_answer(files[0], own)
-        # Only now: the server would need the processor that this process runs on.
-        _tell_server(server, request.rules)
         _exec_command(request, files)
     except OSError as error:
-        _tell_server(server, request.rules)
         _send_answer(files[0], own)
         _send_answer(files[0], messages.ANSWER_FAILED + str(error).encode())
 

@@ -4,7 +4,7 @@ A copy sees the files of its host through an overlay and cannot change them. It 
 processes and network, and it ends with the process that made it.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Protocol, TypeGuard
 
 from hermes.core.errors import HermesError
@@ -64,6 +64,11 @@ class HostCopy(Protocol):
 
     async def reload_units(self) -> None:
         """Reads the unit files again."""
+        ...
+
+    async def unit_states(self) -> Mapping[str, str]:
+        """The states of its services by name, such as active or failed; without those that run
+        under the supervisor of their host."""
         ...
 
     def changed_paths(self) -> tuple[str, ...]:

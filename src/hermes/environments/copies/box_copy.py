@@ -3,7 +3,6 @@
 import fcntl
 import os
 import select
-import shlex
 import sys
 import termios
 import tty
@@ -19,6 +18,7 @@ from hermes.environments.boxes.local_backend import LocalBoxBackend
 from hermes.environments.copies import CannotCopyError, CopyLimits, CopyOutput, CopyService
 
 PIECE_BYTES = 1 << 16
+SUPERVISOR_TIMEOUT_S = 30.0
 
 
 def open_terminal() -> tuple[int, int]:
@@ -88,14 +88,19 @@ class BoxCopy:
         return tuple(self._changes()["left_out"])
 
     async def run(self, command: str, *, timeout_s: float = 30.0, stdin: bytes = b"") -> CopyOutput:
-        seconds = min(timeout_s, self._ends_at - anyio.current_time())
-        if seconds <= 0:
-            await self.close()
-            raise EnvironmentFailed(f"the copy has ended: its {self._limits.time_s:g} s are over")
+        seconds = min(timeout_s, await self._seconds_left())
         ran = await self._box.run(
             command, host=self._host, timeout=seconds, stdin=stdin, cwd=self._cwd
         )
         return CopyOutput(ran.code, ran.output, ran.timed_out)
+
+    async def _seconds_left(self) -> float:
+        """Raises `EnvironmentFailed` when its time is over."""
+        seconds = self._ends_at - anyio.current_time()
+        if seconds <= 0:
+            await self.close()
+            raise EnvironmentFailed(f"the copy has ended: its {self._limits.time_s:g} s are over")
+        return seconds
 
     async def run_shell(self, term: str = "xterm") -> int:
         """A shell at the terminal of this process, of kind `term`. Returns its exit code."""
@@ -123,21 +128,38 @@ class BoxCopy:
         return int(answer.get("code", 1))
 
     async def restart(self, *units: str) -> CopyOutput:
-        """A unit that failed too often before is started again. Those of systemd take one command:
-        each command costs."""
-        names = shlex.join(each for each in units if each not in self._restarts)
-        command = f"systemctl reset-failed {names} 2>/dev/null; systemctl restart {names}"
-        ended = await self.run(command if names else "true")
+        """A unit that failed too often before is started again."""
+        ended = CopyOutput(0, "")
         for unit in units:
-            if unit in self._restarts:
-                ended = await self.run(self._restarts[unit])
+            own = self._restarts.get(unit)
+            ended = await (self.run(own) if own else self._call_supervisor("restart", unit))
         return ended
 
     async def stop(self, unit: str) -> CopyOutput:
-        return await self.run(self._stops.get(unit) or f"systemctl stop {shlex.quote(unit)}")
+        own = self._stops.get(unit)
+        return await (self.run(own) if own else self._call_supervisor("stop", unit))
 
     async def reload_units(self) -> None:
-        await self.run("! command -v systemctl >/dev/null || systemctl daemon-reload")
+        await self._call_supervisor("daemon-reload")
+
+    async def unit_states(self) -> dict[str, str]:
+        answer = await self._ask_supervisor("list")
+        return {
+            each["name"].removesuffix(".service"): each["state"] for each in answer.get("units", ())
+        }
+
+    async def _call_supervisor(self, verb: str, unit: str = "") -> CopyOutput:
+        """Without `systemctl`: starting a program for each call takes longer than the call."""
+        error = str((await self._ask_supervisor(verb, unit)).get("error", ""))
+        return CopyOutput(1 if error else 0, error)
+
+    async def _ask_supervisor(self, verb: str, unit: str = "") -> dict[str, Any]:
+        """Raises `EnvironmentFailed`; after that the copy is of no use."""
+        with anyio.move_on_after(min(SUPERVISOR_TIMEOUT_S, await self._seconds_left())):
+            answer = await self._box.call_supervisor(verb, unit, host=self._host)
+            found: dict[str, Any] = answer.get("said", answer)
+            return found
+        raise EnvironmentFailed(f"the copy did not {verb} {unit} within {SUPERVISOR_TIMEOUT_S:g} s")
 
     def changed_paths(self) -> tuple[str, ...]:
         return tuple(self._changes()["paths"])

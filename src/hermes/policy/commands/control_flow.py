@@ -128,6 +128,8 @@ def _walk_case_item(walk: ScriptWalk, node: Node, scope: ShellScope, stdin: str 
             continue
         elif behind:
             printed.append(walk.statement(child, scope, stdin))
+        elif child.type == "arithmetic_expansion":
+            walk.arithmetic(child, scope)
         else:
             walk.substitutions(child, scope)
     return "".join(printed)

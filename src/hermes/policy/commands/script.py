@@ -57,6 +57,8 @@ class ShellScript:
             raise TooManyCommands("more shell than anyone would read before saying yes")
         if self.root.has_error:
             self.recorder.problem("the text is not shell that the parser understands")
+        if hidden := syntax.find_hidden_substitution(self.root, self.text):
+            self.recorder.problem(f"a command inside {hidden!r}, which the parser takes for text")
         outside = self.text[: self.root.start_byte] + self.text[self.root.end_byte :]
         if not syntax.is_blank(outside):
             self.recorder.problem(f"the parser skipped {outside[:40]!r}")
@@ -132,9 +134,10 @@ class ShellScript:
         return self._reader(scope).body(node.start_byte, node.end_byte)
 
     def substitutions(self, node: Node, scope: ShellScope) -> list[str]:
-        """Analyses the commands inside; returns their outputs."""
+        """Analyses the commands inside, or the substitution itself; returns their outputs."""
         outputs = []
-        for each in syntax.descendants(node, _SUBSTITUTIONS | {"arithmetic_expansion"}):
+        inner = syntax.descendants(node, _SUBSTITUTIONS | {"arithmetic_expansion"})
+        for each in [node] if node.type in _SUBSTITUTIONS else inner:
             printed = self._output(each, scope).rstrip("\n")
             if each.type in _SUBSTITUTIONS:
                 outputs.append(printed)

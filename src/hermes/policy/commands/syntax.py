@@ -56,7 +56,15 @@ def has_placeholders(command: str) -> bool:
     return not command.isascii() and any("\ue000" <= letter <= "\uf8ff" for letter in command)
 
 
-__all__ = ["Node", "ShellSyntaxError", "children", "descendants", "is_blank", "parse"]
+__all__ = [
+    "Node",
+    "ShellSyntaxError",
+    "children",
+    "descendants",
+    "find_hidden_substitution",
+    "is_blank",
+    "parse",
+]
 
 _SINGLE_READ_BYTES = 800
 _READ_CHUNK_BYTES = 32
@@ -129,3 +137,32 @@ def descendants(node: Node, kinds: frozenset[str]) -> Iterator[Node]:
             yield child
         else:
             waiting.extend(reversed(child.children))
+
+
+_HIDDEN_SUBSTITUTION = re.compile(rb"(?<!\\)(?:\\\\)*(?:`|[$<>]\()")
+_PLAIN_TEXT_NODES = frozenset({"comment", "heredoc_body", "heredoc_content", "heredoc_start"})
+_QUOTED_NODES = frozenset({"raw_string", "ansi_c_string"})
+
+
+def find_hidden_substitution(root: Node, text: bytes) -> str:
+    """A token that the shell expands and the parser takes for text: `${x#$(CMD)}`.
+
+    The parser does not look into patterns and defaults of an expansion. Quotes protect text only
+    outside of one: inside `"${x:-'…'}"` single quotes are ordinary characters.
+    """
+    if not _HIDDEN_SUBSTITUTION.search(text):
+        return ""
+    waiting = [(root, False)]
+    while waiting:
+        node, in_expansion = waiting.pop()
+        if node.child_count:
+            within = in_expansion or node.type == "expansion"
+            within = within and node.type not in ("command_substitution", "process_substitution")
+            waiting.extend((child, within) for child in node.children)
+        elif not node.is_named or node.type in _PLAIN_TEXT_NODES:
+            continue
+        elif in_expansion or node.type not in _QUOTED_NODES:
+            token = text[node.start_byte : node.end_byte]
+            if _HIDDEN_SUBSTITUTION.search(token):
+                return token[:40].decode("utf-8", "replace")
+    return ""

@@ -403,7 +403,7 @@ def _found_names(words: list[str]) -> str:
 
 def _finds_everything(words: list[str]) -> bool:
     """Return whether no test restricts the files."""
-    pairs = zip(words, [*words[1:], ""], strict=True)
+    pairs = pairwise([*words, ""])
     return not any(
         word in _FIND_FILTERS and value not in ("*", "*.*", "?*") for word, value in pairs
     )

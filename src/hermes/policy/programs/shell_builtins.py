@@ -174,6 +174,8 @@ def wait_for_process(call: ProgramCall, entry: ProgramEntry) -> str:
     call.mark("read", "waits for a process")
     words = call.argv[1:]
     if "-p" in words and (rest := words[words.index("-p") + 1 :]):
+        if "[" in rest[0]:
+            call.dynamic(f"wait -p {rest[0]}, whose subscript the shell would run as code")
         assignments.bind_variable(call, rest[0], "0")
     return ""
 

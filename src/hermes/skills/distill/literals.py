@@ -153,9 +153,9 @@ def _build_anchor(
 
 def _whole_words(before: str, length: int) -> str:
     """The last `length` characters, without a part of a word: it may be part of a name."""
-    prefix = before[-length:]
-    cut = length < len(before) and before[-length - 1].isalnum() and prefix[:1].isalnum()
-    return re.sub(r"^[A-Za-z0-9]+", "", prefix) if cut else prefix
+    prefix, rest = before[-length:], before[:-length]
+    cut = re.search(r"\w$", rest) and re.match(r"\w", prefix)
+    return re.sub(r"^\w+", "", prefix) if cut else prefix
 
 
 def generalize_text(text: str, known: Sequence[DistilledParameter]) -> str:

@@ -197,18 +197,20 @@ class ExperimentResponder:
     async def _find(self, number: int, baseline: Baseline) -> CauseResult:
         finder = self._work.context.cause_finder
         assert finder is not None
-        case = await find_failing_case(self._work, baseline, number)
-        if case is None:
-            return CauseResult(status="impossible", why=NO_FAILING_CHECK)
         ran: list[ExperimentRan] = []
 
         async def publish(*events: object) -> Sequence[int]:
             ran.extend(each for each in events if isinstance(each, ExperimentRan))
             return await self._work.publish(*events)
 
+        async def look() -> FailingCase | None:
+            case = await find_failing_case(self._work, baseline, number)
+            return dataclasses.replace(case, publish=publish) if case is not None else None
+
         try:
             with anyio.move_on_after(EXPERIMENTS_TIMEOUT_S):
-                return await finder.find(dataclasses.replace(case, publish=publish))
+                found = await finder.find(look, tuple(self._work.context.daemons()))
+                return found or CauseResult(status="impossible", why=NO_FAILING_CHECK)
         except Exception as error:
             cause = innermost_error(error)
             if isinstance(cause, StoreError) or not isinstance(cause, HermesError | OSError):
