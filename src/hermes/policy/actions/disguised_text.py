@@ -57,6 +57,10 @@ _SERVICE_CLIENTS = word_set(
     " valkey-cli nomad consul etcdctl vault aws gcloud az"
 )
 
+_STATE_VERBS = word_set("ps images stats version info top events list history api-resources")
+_WHOLE_OBJECTS = re.compile(r"(?:json|yaml|jsonpath|go-template|custom-columns)")
+"""Formats that print whole objects, with their variables."""
+
 
 def mark_disguised_text(
     steps: Sequence[ActionStep], clean: CleanText | None
@@ -148,7 +152,7 @@ def _find_source(steps: Sequence[ActionStep], clean: CleanText | None) -> str:
     """The first source of secrets in words, or empty."""
     for step in steps:
         name = posixpath.basename(step.program)
-        if name in _SERVICE_CLIENTS:
+        if name in _SERVICE_CLIENTS and not _prints_state(step):
             return f"what {name} returns, possibly with secrets,"
         if name == "git" and git_verb(step) in _PRINTING_GIT_VERBS:
             return "files and commits, possibly with secrets,"
@@ -158,6 +162,15 @@ def _find_source(steps: Sequence[ActionStep], clean: CleanText | None) -> str:
             if path not in step.changes and (why := _why_secret(path, clean)):
                 return why
     return ""
+
+
+def _prints_state(step: ActionStep) -> bool:
+    """Return whether a client prints a table of what runs: `docker ps`, `kubectl get pods`."""
+    verb = next((word for word in step.argv[1:] if not word.startswith("-")), "")
+    if posixpath.basename(step.program) not in ("kubectl", "oc"):
+        return verb in _STATE_VERBS
+    listing = verb == "get" or verb in _STATE_VERBS
+    return listing and not any(map(_WHOLE_OBJECTS.search, step.argv))
 
 
 def _why_secret(path: str, clean: CleanText | None) -> str:
