@@ -212,7 +212,8 @@ def test_variables_in_formats_are_read() -> None:
     "needs", ["lsof -i :80", "ss -p", "nft list ruleset", "strace -c -p 1", "blkid"]
 )
 @pytest.mark.parametrize(
-    "reader", ["cat $f", 'cat "$f"', "head -c 9 -- $(cat list)", 'while read x; do tail -c 9 -- "$x"; done']
+    "reader",
+    ["cat $f", 'cat "$f"', "head -c 9 -- $(cat list)", 'while read x; do tail -c 9 -- "$x"; done'],
 )
 def test_far_reaching_access_is_not_lent_to_words_of_run_time(needs: str, reader: str) -> None:
     assert judged(reader)[0] == "allow"
