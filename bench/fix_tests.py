@@ -20,8 +20,7 @@ import anyio
 from experiments import CAUSED_BY_A_CHANGE, OTHER_INCIDENTS
 from msgspec.structs import replace
 
-from hermes.app.changes.cause_finder import ExperimentFinder
-from hermes.app.changes.cause_search import ExperimentHost
+from hermes.app.changes.cause_search import ExperimentFinder, ExperimentHost
 from hermes.app.copies.fix_tests import CopyFixTester
 from hermes.app.gym_commander import REPLAY_SETTINGS, run_playbooks
 from hermes.app.skills.library import open_library

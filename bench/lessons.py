@@ -22,8 +22,7 @@ from msgspec.structs import replace
 from hermes.app.changes.incident_states import IncidentStates
 from hermes.app.gym_commander import REPLAY_SETTINGS, build_case, run_playbooks
 from hermes.app.incidents.drill import make_incident_drill
-from hermes.app.incidents.lesson_search import PeopleLesson
-from hermes.app.incidents.lessons import LessonWriter
+from hermes.app.incidents.lessons import LessonWriter, PeopleLesson
 from hermes.app.skills.gym_replay import wait_until_settled
 from hermes.core.errors import HermesError, innermost_error
 from hermes.core.events.incidents import IncidentRecovered

@@ -11,8 +11,7 @@ import anyio
 import pytest
 from msgspec.structs import replace
 
-from hermes.app.changes.cause_finder import ExperimentFinder
-from hermes.app.changes.cause_search import ExperimentHost
+from hermes.app.changes.cause_search import ExperimentFinder, ExperimentHost
 from hermes.app.gym_commander import REPLAY_SETTINGS, build_case, run_playbooks
 from hermes.app.incidents.drill import make_incident_drill
 from hermes.core.events.experiments import ExperimentRan, ExperimentsEnded

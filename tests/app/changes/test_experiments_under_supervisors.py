@@ -5,8 +5,7 @@ from pathlib import Path
 import pytest
 from msgspec.structs import replace
 
-from hermes.app.changes.cause_finder import ExperimentFinder
-from hermes.app.changes.cause_search import ExperimentHost
+from hermes.app.changes.cause_search import ExperimentFinder, ExperimentHost
 from hermes.app.gym_commander import REPLAY_SETTINGS, run_playbooks
 from hermes.core.events.experiments import ExperimentsEnded, FixTested
 from hermes.core.events.incidents import ChangeBegan, ChangesUndone, IncidentVerified

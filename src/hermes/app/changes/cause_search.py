@@ -8,13 +8,18 @@ from datetime import UTC, datetime
 from functools import partial
 from typing import TypeGuard
 
+import anyio
 from msgspec.structs import replace
 
+from hermes.app.application import Application
 from hermes.app.changes.cause_revert import CauseRevert, start_of_ended
 from hermes.app.changes.incident_states import keep_failing_state
+from hermes.app.changes.states import HostStates, own_commands
 from hermes.app.copies.contrast_checks import find_contrasts
 from hermes.app.copies.copied_checks import expected_readings, run_on_copy, users_requests
-from hermes.core.errors import EnvironmentFailed, HermesError
+from hermes.app.copies.fix_tests import CopyFixTester
+from hermes.app.secret_redactor import SecretRedactor
+from hermes.core.errors import EnvironmentFailed, HermesError, innermost_error
 from hermes.core.events.experiments import ExperimentRan, ExperimentsStarted
 from hermes.core.protocols import Environment
 from hermes.declared.authors import AuthorSearch, OwnCommand, read_host_logs
@@ -24,7 +29,7 @@ from hermes.declared.experiments.conclusion import conclude_unproved
 from hermes.declared.experiments.copy_setup import CopySetup
 from hermes.declared.experiments.copy_trial import CopyTrial
 from hermes.declared.experiments.description import describe_causes
-from hermes.declared.experiments.host_programs import HostPrograms
+from hermes.declared.experiments.host_programs import HostPrograms, read_host_programs
 from hermes.declared.experiments.host_reading import (
     CollectState,
     HostReading,
@@ -39,11 +44,12 @@ from hermes.declared.experiments.rehearsal import RehearsedRevert, rehearse_reve
 from hermes.declared.experiments.root_cause import ExperimentLimits, RootCause, find_root_cause
 from hermes.declared.experiments.suspects import Suspect
 from hermes.declared.experiments.trial import Experiment, Revert, TrialResult
+from hermes.declared.settings import DeclaredSettings
 from hermes.declared.state import State, compare
 from hermes.declared.store import StateStore
 from hermes.environments.copies import CannotCopyError, Copyable
 from hermes.skills.supervisors.units import PlainDaemon
-from hermes.sre.cause import CauseResult, FailingCase
+from hermes.sre.cause import CauseResult, FailingCase, FindFailingCase, ServiceNames
 from hermes.sre.checks import CheckResult, ProbeChecks
 from hermes.sre.probes.admission import mark_admitted
 from hermes.sre.probes.probe import Probe
@@ -343,3 +349,88 @@ class CauseSearch:
 def _is_copyable(environment: object) -> TypeGuard[Copyable]:
     """Whether a copy may be asked for: one that never allows it says why."""
     return callable(getattr(environment, "copy", None))
+
+
+RESPECT_PEOPLE_S = DeclaredSettings().respect_people
+
+
+def open_cause_finder(
+    application: Application,
+    store: StateStore | None = None,
+    daemons: Sequence[PlainDaemon] = (),
+) -> "ExperimentFinder":
+    """For the environment of the application; `store`: in place of that of its home, with the
+    daemons that a watch would remember."""
+    environment, loaded = application.agent_dependencies.environment, application.loaded
+    if store is not None:
+        host = ExperimentHost.from_environment(environment, store, daemons)
+    else:
+        own = HostStates(loaded, environment)
+        host = ExperimentHost(environment, own.host, own.store, own.collect, own.run)
+    return ExperimentFinder(
+        host,
+        redact=SecretRedactor(loaded),
+        respect_s=loaded.settings.declared.respect_people,
+        read_own_commands=partial(own_commands, application.journal),
+    )
+
+
+def open_fix_tester(application: Application) -> CopyFixTester:
+    """Open the tester of fixes for the environment of the application."""
+    environment, loaded = application.agent_dependencies.environment, application.loaded
+    own = HostStates(loaded, environment)
+    return CopyFixTester(environment, own.store, redact=SecretRedactor(loaded), run=own.run)
+
+
+class ExperimentFinder:
+    """A `CauseFinder` for one host. `respect_s`: a change by a person, or by an unknown author,
+    that is younger is reverted only after approval."""
+
+    def __init__(
+        self,
+        host: ExperimentHost,
+        *,
+        redact: Callable[[str], str],
+        respect_s: float = RESPECT_PEOPLE_S,
+        limits: ExperimentLimits | None = None,
+        read_own_commands: ReadOwnCommands = no_commands,
+    ) -> None:
+        self.host, self._options = host, SearchOptions(redact, respect_s, limits, read_own_commands)
+
+    @property
+    def available(self) -> bool:
+        return self.host.store.latest(self.host.name) is not None
+
+    async def find(
+        self, look: FindFailingCase, daemons: Sequence[PlainDaemon]
+    ) -> CauseResult | None:
+        readings = list[HostReading]()
+
+        async def read(known: State) -> None:
+            readings.append(await read_host(self.host.run, self.host.collect, known, daemons))
+
+        try:
+            async with anyio.create_task_group() as group:
+                if known := self.host.store.latest(self.host.name):
+                    group.start_soon(read, known)
+                case = await look()
+                if case is None:
+                    group.cancel_scope.cancel()
+        except ExceptionGroup as errors:
+            raise innermost_error(errors) from errors
+        if case is None:
+            return None
+        return await CauseSearch(self.host, case, self._options).run(*readings)
+
+    async def observe(self, case: FailingCase) -> Sequence[Probe]:
+        return await CauseSearch(self.host, case, self._options).observe()
+
+    async def list_services(self, case: FailingCase, failing: Sequence[str]) -> ServiceNames:
+        programs = await read_host_programs(self.host.run, case.daemons)
+        return ServiceNames(
+            names=tuple(each.name for each in programs.services),
+            incidental=(
+                *programs.related_to(failing),
+                *(each.name for each in programs.services if each.packaged),
+            ),
+        )

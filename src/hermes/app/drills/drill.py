@@ -10,7 +10,7 @@ from tempfile import TemporaryDirectory
 import msgspec
 
 from hermes.app.application import Application, open_application
-from hermes.app.changes.cause_finder import open_cause_finder
+from hermes.app.changes.cause_search import open_cause_finder
 from hermes.app.gym_commander import build_case
 from hermes.app.incidents.response import (
     build_incident_context,

@@ -115,7 +115,7 @@ class StateCauseFinder:
 
     @cached_property
     def _finder(self) -> CauseFinder:
-        from hermes.app.changes.cause_finder import open_cause_finder
+        from hermes.app.changes.cause_search import open_cause_finder
 
         return open_cause_finder(self._application)
 
@@ -143,7 +143,7 @@ class LazyFixTester:
 
     @cached_property
     def _tester(self) -> FixTester:
-        from hermes.app.changes.cause_finder import open_fix_tester
+        from hermes.app.changes.cause_search import open_fix_tester
 
         return open_fix_tester(self._application)
 

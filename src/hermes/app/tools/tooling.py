@@ -98,7 +98,7 @@ def schedule_tools(loaded: LoadedSettings, journal: Journal, policy: Policy) -> 
         async def change(
             self, context: ToolContext, verb: JobVerb, arguments: Mapping[str, Any]
         ) -> str:
-            from hermes.app.tools.chat_jobs import change_jobs
+            from hermes.app.chat_jobs import change_jobs
 
             return await change_jobs(loaded, journal, policy, context, verb, arguments)
 
