@@ -244,3 +244,20 @@ def test_options_in_a_file_are_not_read_here(command: str) -> None:
 )
 def test_programs_without_a_file_of_options_are_free(command: str) -> None:
     assert "exec-dynamic" not in beyond(command)
+
+
+@pytest.mark.parametrize(
+    ("reads", "changes"),
+    [
+        ("blockdev --getro /dev/loop0", "blockdev --getro --setro /dev/loop0"),
+        ("mdadm -D /dev/md0", "mdadm -D -S /dev/md0"),
+        ("parted /dev/sda print free", "parted /dev/sda print rm 1"),
+        ("parted -s /dev/sda unit GB print", "parted -s /dev/sda unit GB print rm 1"),
+        ("btrfs device stats /", "btrfs device stats -z /"),
+        ("ceph health detail", "ceph health mute OSD_DOWN"),
+        ("udevadm info /dev/sda", "udevadm info --cleanup-db"),
+    ],
+)
+def test_a_reading_word_hides_no_change_behind_it(reads: str, changes: str) -> None:
+    assert not beyond(reads)
+    assert beyond(changes)

@@ -1,4 +1,4 @@
-"""Learns from people: finds what they changed to end an incident, on copies of its failing state."""
+"""Learns from people: finds on copies what they changed to end an incident."""
 
 import shlex
 import time
