@@ -61,6 +61,14 @@ const unnamed = [...document.querySelectorAll('a, button, summary')]
   .map((e) => `no name: ${e.outerHTML.slice(0, 90)}`);
 return [...wide, ...small, ...twice, ...bare, ...unnamed];
 """
+AXE_FILE = Path(__file__).parent / "axe" / "axe.min.js"
+AXE_SCRIPT = """
+const done = arguments[arguments.length - 1];
+const rules = ['wcag2a', 'wcag2aa', 'wcag21a', 'wcag21aa', 'wcag22aa'];
+axe.run(document, {runOnly: rules, resultTypes: ['violations']}).then((found) => done(
+  found.violations.flatMap((each) => each.nodes.map(
+    (node) => `${each.id}: ${node.html.slice(0, 120)} ${node.failureSummary.slice(0, 200)}`))));
+"""
 
 
 @dataclass
@@ -167,6 +175,24 @@ def test_pages_of_figures_and_forms_fit_a_phone_and_a_desk(browser: Browser) -> 
             browser.until_live()
             assert browser.script(PROBLEMS_SCRIPT, MIN_TARGET_PX) == [], (path, width, theme)
     assert browser.driver.get_log("browser") == []
+
+
+def test_pages_keep_the_rules_of_accessibility(browser: Browser) -> None:
+    """WCAG 2.2 AA, as far as axe-core can tell: contrast, names, roles, landmarks."""
+    axe = AXE_FILE.read_text()
+    browser.driver.set_script_timeout(MAX_WAIT_S * 2)
+    for width, theme in ((360, "dark"), (1440, "light")):
+        browser.show_as(width, theme)
+        for path in (*PAGES, *MORE_PAGES):
+            browser.open(path)
+            browser.until_live()
+            browser.script(axe)
+            found = browser.driver.execute_async_script(AXE_SCRIPT)
+            assert found == [], (path, width, theme)
+    browser.script("document.querySelector('main').append(document.createElement('img'))")
+    (violation,) = browser.driver.execute_async_script(AXE_SCRIPT)
+    assert violation.startswith("image-alt")
+    browser.show_as(1440, "light")
 
 
 def test_a_job_is_added_without_javascript(browser: Browser) -> None:
