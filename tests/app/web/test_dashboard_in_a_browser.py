@@ -224,6 +224,17 @@ def test_what_happens_appears_without_a_reload(browser: Browser) -> None:
     assert browser.script("return window.notReloaded && document.getElementById('person').open")
 
 
+def test_a_page_that_hears_nothing_is_asked_for_again_after_a_minute(browser: Browser) -> None:
+    """Otherwise a check that nothing runs any more would stay green."""
+    browser.open("/services")
+    browser.until_live()
+    asked = """return performance.getEntriesByType('resource')
+      .some((each) => new URL(each.name).pathname === '/services')"""
+    assert not browser.script(asked)
+    browser.script("const now = Date.now; Date.now = () => now() + 61000")
+    browser.until(lambda: browser.script(asked), "the page is not asked for")
+
+
 def test_nothing_changes_under_the_hands_of_the_reader(browser: Browser) -> None:
     browser.show_as(1440, "light")  # narrow, the bar at the bottom could cover what is pressed
     browser.open(f"/incidents/{OPEN_INCIDENT}")

@@ -3,11 +3,13 @@
 (() => {
   const RETRY_MS = [500, 1000, 2000, 5000, 10000];
   const SILENCE_MS = 40000; // the server gives a sign of life every 15 s
+  const MAX_AGE_MS = 60000;
   const LEAST_PAUSE_MS = 300, PAUSE_FACTOR = 5; // a page that is slow to make is asked for less often
   const body = document.body, main = document.getElementById("main");
   const prefixes = (body.dataset.live || "").split(" ").filter(Boolean);
   const byId = (id) => document.getElementById(id);
-  let waiting = 0, refreshing = false, again = false, lastRefresh = 0, tookMs = 0, lastSign = Date.now();
+  let waiting = 0, refreshing = false, again = false, lastRefresh = 0, tookMs = 0;
+  let lastSign = Date.now(), lastShown = Date.now();
   let position = Number(body.dataset.position) || 0, version = body.dataset.version;
 
   // Times
@@ -28,6 +30,9 @@
       setText(each, s >= 3600 ? `${span(s)} left` : `${Math.floor(s / 60)}:${String(s % 60).padStart(2, "0")} left`);
     }
     if (Date.now() - lastSign > SILENCE_MS) show("lost");
+    // What is shown may be out of date although nothing happened: a check that nobody runs any more.
+    const age = Date.now() - Math.max(lastShown, lastRefresh);
+    if (prefixes.length && !document.hidden && age > MAX_AGE_MS && !inUse()) schedule();
   };
   setInterval(showTimes, 1000);
 
@@ -93,6 +98,7 @@
     version = patch.to;
   };
   const shown = () => {
+    lastShown = Date.now();
     showTimes();
     waiting = 0;
     byId("new-chip").hidden = true;
