@@ -74,7 +74,7 @@ async def test_servers_of_an_editor_are_named_and_not_started(tmp_path: Path) ->
     async with open_editor(editor, tmp_path, [say("Yes.")]) as connection:
         session = await connection.new_session(cwd=str(tmp_path), mcp_servers=[server])
         await prompt(connection, session.session_id, "are you there?")
-    assert "nobody has reviewed; none was started: notes" in editor.text()
+    assert "that are not reviewed; none was started: notes" in editor.text()
     assert editor.text().endswith("Yes.")
     assert not started.exists()
 

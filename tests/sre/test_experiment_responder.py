@@ -20,7 +20,8 @@ from hermes.core.events.incidents import (
 )
 from hermes.core.incident import IncidentDetails, read_incident
 from hermes.environments.local import LocalEnvironment
-from hermes.sre.cause import CauseFixStep, CauseResult, FailingCase, ServiceNames
+from hermes.skills.supervisors.units import PlainDaemon
+from hermes.sre.cause import CauseFixStep, CauseResult, FailingCase, FindFailingCase, ServiceNames
 from hermes.sre.checks import IndependentChecks, ProbeChecks
 from hermes.sre.commander import Commander, IncidentResult
 from hermes.sre.coordination import MAX_TURN_WAIT_S, CauseClaims
@@ -62,7 +63,12 @@ class ScriptedFinder:
     async def list_services(self, case: FailingCase, failing: Sequence[str]) -> ServiceNames:
         return self.services
 
-    async def find(self, case: FailingCase) -> CauseResult:
+    async def find(
+        self, look: FindFailingCase, daemons: Sequence[PlainDaemon]
+    ) -> CauseResult | None:
+        case = await look()
+        if case is None:
+            return None
         self.cases.append(case)
         if self._error is not None:
             raise self._error
@@ -159,9 +165,11 @@ class TraceFinder(ScriptedFinder):
         super().__init__(result)
         self._trace = trace
 
-    async def find(self, case: FailingCase) -> CauseResult:
+    async def find(
+        self, look: FindFailingCase, daemons: Sequence[PlainDaemon]
+    ) -> CauseResult | None:
         self._trace.touch()
-        return await super().find(case)
+        return await super().find(look, daemons)
 
 
 def add_playbook_with_trace(host: Host) -> None:
