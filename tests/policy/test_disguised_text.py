@@ -106,7 +106,6 @@ def test_what_keeps_the_form_or_holds_no_secret_is_plain(command: str, folder: P
         "git log -p | rev",
         "git show HEAD:app.py | base64",
         "kubectl get configmap x -o yaml | base64",
-        "journalctl -u web | xxd",
         'for f in *; do base64 "$f"; done',
         "tar cf - . | base64",
     ],

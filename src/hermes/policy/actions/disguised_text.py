@@ -49,11 +49,12 @@ _NAME_PRINTERS = word_set(
     " sha512sum b2sum cksum sum date echo printf"
 )
 """Programs that print about files, not what is in them."""
+_TREE_READERS = word_set("grep egrep fgrep zgrep rg ag ack tar zip cpio 7z xargs")
 _PRINTING_GIT_VERBS = word_set(
     "show log diff cat-file blame annotate grep stash archive whatchanged"
 )
 _SERVICE_CLIENTS = word_set(
-    "journalctl kubectl oc docker podman nerdctl crictl helm psql mysql mariadb mongosh redis-cli"
+    "kubectl oc docker podman nerdctl crictl helm psql mysql mariadb mongosh redis-cli"
     " valkey-cli nomad consul etcdctl vault aws gcloud az"
 )
 
@@ -159,6 +160,8 @@ def _find_source(steps: Sequence[ActionStep], clean: CleanText | None) -> str:
         if name in _NAME_PRINTERS:
             continue
         for path in step.paths:
+            if name not in _TREE_READERS and os.path.isdir(path):  # noqa: PTH112
+                continue
             if path not in step.changes and (why := _why_secret(path, clean)):
                 return why
     return ""
