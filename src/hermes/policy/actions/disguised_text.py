@@ -36,7 +36,7 @@ _WIDE_CHARACTERS = re.compile(r"(?i)utf-?(?:7|16|32)|ucs|ebcdic|ibm|cp037")
 _SINGLE_CHARACTERS = re.compile(
     r"""(?x) s(?P<mark>[^\w\s])\\?\(?(?:\.|\[[^]]*\])\\?\)?(?P=mark)   # sed s/./& /g
     | (?:^|[;{\s])y(?P<other>[^\w\s]).+(?P=other)                   # sed y/abc/bcd/
-    | \bsubstr\(|\bsplit\([^)]*,\s*(?:""|//)\s*[,)]|\bFS\s*=\s*""   # awk
+    | \bsubstr\([^(),]*,[^(),]*,|\bsplit\([^)]*,\s*(?:""|//)\s*[,)]|\bFS\s*=\s*""   # awk
     | @base(?:32|64)\b|\bexplode\b|\breverse\b|split\(\s*""\s*\)     # jq
     """
 )
