@@ -74,7 +74,8 @@ def mark_disguised_text(
         for name, step in zip(names, steps, strict=True)
         if name != restored and _changes_form(step)
     ]
-    source = _find_source(steps, clean) if disguising else ""
+    encodes = any(posixpath.basename(step.program) in _ENCODERS for step in disguising)
+    source = _find_source(steps, clean, unknown=encodes) if disguising else ""
     if not source:
         return tuple(steps)
     return tuple(_mark(step, source) if step in disguising else step for step in steps)
@@ -149,8 +150,9 @@ _FILTERS: dict[str, Callable[[Sequence[str]], bool]] = {
 }
 
 
-def _find_source(steps: Sequence[ActionStep], clean: CleanText | None) -> str:
-    """The first source of secrets in words, or empty."""
+def _find_source(steps: Sequence[ActionStep], clean: CleanText | None, *, unknown: bool) -> str:
+    """The first source of secrets in words, or empty. Files known only at run time count if
+    `unknown`: those with the names of secret files are refused when they are opened."""
     for step in steps:
         name = posixpath.basename(step.program)
         if name in _SERVICE_CLIENTS and not _prints_state(step):
@@ -160,6 +162,8 @@ def _find_source(steps: Sequence[ActionStep], clean: CleanText | None) -> str:
         if name in _NAME_PRINTERS:
             continue
         for path in step.paths:
+            if "…" in path and not unknown:
+                continue
             if name not in _TREE_READERS and os.path.isdir(path):  # noqa: PTH112
                 continue
             if path not in step.changes and (why := _why_secret(path, clean)):
