@@ -210,8 +210,8 @@ hermes mcp review grafana
 def mcp() -> None:
     """Servers of the Model Context Protocol. Without a command: list.
 
-    A tool that a person classed as read may run by itself; every other one asks. A server that
-    describes a tool otherwise than it was reviewed is not called until somebody has looked.
+    A tool that a person classed as read may run without a question; every other one asks. A
+    server that describes a tool otherwise than reviewed is not called until a person looks again.
 
     Exit codes: 0 fine, 1 the server does not answer or has changed, 2 wrong usage, 3 settings.
     """
