@@ -14,10 +14,10 @@ from hermes.app.policy import open_policy
 from hermes.core.actions import Policy
 from hermes.environments.local import LocalEnvironment
 from hermes.settings.load import load
-from hermes.sre.probes.admission import mark_admitted
+from hermes.sre.probes.admission import admit_probes
 from hermes.sre.probes.evaluation import ProbeVerdict, judge_probe
 from hermes.sre.probes.probe import Probe
-from hermes.sre.probes.probe_runner import run_probes
+from hermes.sre.probes.probe_runner import KernelRefusal, run_probes
 from hermes.sre.settings import ProbeSettings
 
 PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
@@ -28,11 +28,13 @@ def this_host(folder: Path) -> LocalEnvironment:
 
 
 async def look(folder: Path, probe: Probe, keep: str | None = None) -> ProbeVerdict:
-    """One probe, asked once on this host."""
-    probe = mark_admitted(probe)
+    """One probe, asked once on this host, admitted and confined as the watch does it."""
+    refused: list[KernelRefusal] = []
     async with this_host(folder) as here:
+        admission = await admit_probes([probe], policy_at(folder), here)
         before = None if keep is None else {probe.name: keep}
-        reading = (await run_probes(here, [probe], before))[probe.name]
+        reading = (await run_probes(here, admission.probes, before, refused=refused))[probe.name]
+    assert refused == []
     return judge_probe(probe, reading, (), ProbeSettings())
 
 

@@ -130,7 +130,8 @@ def is_interpreter_of_root(file: str, status: os.stat_result, changed: "tuple[st
     )
 
 
-SHELLS = ("bash", "dash", "sh", "busybox", "zsh", "ksh")
+TRANSPARENT_PROGRAMS = ("bash", "dash", "sh", "busybox", "zsh", "ksh", "timeout")
+"""Programs that start only what the judged text says, in its own words."""
 MAX_GENERATIONS = 16
 
 
@@ -138,8 +139,8 @@ class ConnectingPrograms:
     """The processes that may use the network because the verdict names their program.
 
     A helper that such a program starts may, too (`git-remote-https`). Between it and the shell of
-    the command only shells and other such programs may stand: another one of the command could
-    otherwise start `curl` with words of its own.
+    the command only transparent and other such programs may stand: another one of the command
+    could otherwise start `curl` with words of its own.
     """
 
     def __init__(self, files: "tuple[str, ...]") -> None:
@@ -154,7 +155,7 @@ class ConnectingPrograms:
             file = _program_file(pid)
             if file in self._files:
                 named = True
-            elif named and file.rpartition("/")[2] not in SHELLS:
+            elif named and file.rpartition("/")[2] not in TRANSPARENT_PROGRAMS:
                 return False
             if pid == leader:
                 return named
