@@ -182,6 +182,22 @@ def test_p3s_wake_nobody() -> None:
     assert "was: P3" in teller.told[-1].text
 
 
+def test_a_higher_severity_after_the_escalation_is_told() -> None:
+    teller, recorder = Teller(), IncidentRecorder()
+    recorder.opened("nginx: the certificate ends in 3 days", severity="P3")
+    recorder.closed("escalated", "nobody")
+    teller.hear(*recorder.events)
+    graded = IncidentGraded(
+        run=RUN, incident=RUN, at=recorder.at(), severity="P1", before="P3", reason="nginx is down"
+    )
+    teller.hear(graded)
+    teller.look(recorder.at())
+    assert [each.split(":")[0] for each in teller.titles] == [
+        "🚨 P3 INCIDENT DECLARED", "📣 INCIDENT ESCALATED", "🚨 P1 INCIDENT DECLARED"
+    ]  # fmt: skip
+    assert "nginx is down" in teller.told[-1].text and "was: P3" in teller.told[-1].text
+
+
 def test_an_approval_is_asked_for_with_the_command_that_answers_it() -> None:
     teller, recorder = Teller(), IncidentRecorder()
     recorder.opened()

@@ -58,7 +58,7 @@ def test_what_else_of_it_fails_with_a_service_that_gives_no_answer_is_not_new() 
     harness.wait(30)
     harness.close_incident(opened.incident, "escalated")
     harness.wait(60)
-    harness.raise_alert("t", "nginx: 127.0.0.1:443 shows no certificate", **TLS)
+    harness.raise_alert("t", "nginx: nothing answers at 127.0.0.1:443", **TLS)
     harness.raise_alert("h", "nginx: no answer from http://127.0.0.1:80/", **HTTP)
     harness.wait(600)
     assert not harness.events(IncidentReopened) and not harness.open_incidents()
@@ -161,3 +161,14 @@ def test_playbooks_of_the_first_work_may_run_again_in_the_second() -> None:
     harness.wait(3)
     known = harness.incidents()[incident]
     assert known.recent_changes == () and known.status == "open"
+
+
+def test_an_outage_after_an_escalated_fault_of_its_certificate_is_told_and_worked_on() -> None:
+    harness = TriageHarness()
+    fault = harness.open_incident("t", "nginx: 127.0.0.1:443 shows no certificate", **TLS)
+    harness.close_incident(fault.incident, "escalated")
+    harness.wait(11)
+    harness.raise_alert("n", SILENT, **PORT)
+    harness.wait(3)
+    assert len(harness.open_incidents()) == 1
+    assert any(SILENT in each.title and "P1" in each.title for each in harness.notifications())

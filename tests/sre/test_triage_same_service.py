@@ -96,9 +96,9 @@ def test_a_service_that_stops_while_a_log_is_worked_on_gets_its_own_incident() -
     assert (nginx.service, harness.incidents_with("n")) == ("nginx", [nginx.incident])
 
 
-@pytest.mark.parametrize("title", ["nginx: 127.0.0.1:443 shows no certificate", "no answer in 5 s"])
+@pytest.mark.parametrize("title", ["nginx: nothing answers at 127.0.0.1:443", "no answer in 5 s"])
 @pytest.mark.parametrize("crash", [False, True])
-def test_a_service_that_shows_no_certificate_because_it_is_down_has_one_incident(
+def test_a_tls_port_that_does_not_answer_because_its_service_is_down_is_the_same_outage(
     title: str, crash: bool
 ) -> None:
     harness = TriageHarness()
@@ -173,7 +173,7 @@ def test_a_probe_that_is_not_asked_any_more_does_not_keep_its_service_from_recov
     crash: bool,
 ) -> None:
     harness = TriageHarness()
-    nginx = harness.open_incident("t", "nginx: 127.0.0.1:443 shows no certificate", **TLS)
+    nginx = harness.open_incident("t", "nginx: nothing answers at 127.0.0.1:443", **TLS)
     harness.raise_alert("h", "nginx: no answer from https://127.0.0.1:443/", **HTTP)
     harness.wait(2)
     harness.close_incident(nginx.incident, "escalated")
@@ -190,7 +190,7 @@ def test_a_probe_that_is_not_asked_any_more_does_not_keep_its_service_from_recov
 
 def test_a_probe_that_is_not_asked_any_more_proves_nothing_alone() -> None:
     harness = TriageHarness()
-    nginx = harness.open_incident("t", "nginx: 127.0.0.1:443 shows no certificate", **TLS)
+    nginx = harness.open_incident("t", "nginx: nothing answers at 127.0.0.1:443", **TLS)
     harness.close_incident(nginx.incident, "escalated")
     harness.resolve("t", **TLS, withdrawn="yes")
     harness.wait(60)

@@ -9,9 +9,7 @@ from functools import partial
 from msgspec.structs import replace
 
 from hermes.core.channels import Button, PressVerb, press_data
-from hermes.core.events.incidents import (
-    AlertsJoined,
-)
+from hermes.core.events.incidents import AlertsJoined, IncidentGraded
 from hermes.core.events.operations import (
     NotificationKind,
     NotificationQueued,
@@ -83,6 +81,8 @@ class NotificationComposer:
                 yield _incident_notification(
                     incident, kind, end, partial(templates.render_ended, incident)
                 )
+        for id, raised in state.severity_raises.items():
+            yield _raise_notification(state.incidents[id], *raised)
         for seq, event in state.joined_parts.items():
             yield _part_notification(state.incidents[event.incident], seq, event)
         yield from map(partial(_acknowledgement, state), state.acknowledgements)
@@ -196,11 +196,12 @@ def _opening_notifications(
     yield _incident_notification(
         incident, "declared", first, partial(templates.render_declared, incident, again=again)
     )
-    number, before = state.severity_raises.get(id, (0, ""))
-    if number > seq and f"{id}:{first}" in state.queued:
-        # Sent as a declaration: further sinks may accept the higher severity.
-        render = partial(templates.render_declared, incident, before=before)
-        yield _incident_notification(incident, "declared", f"graver:{number}", render)
+
+
+def _raise_notification(incident: Incident, seq: int, event: IncidentGraded) -> _DueNotification:
+    """Sent as a declaration: further sinks may accept the higher severity."""
+    render = partial(templates.render_declared, incident, before=event.before)
+    return _incident_notification(incident, "declared", f"graver:{seq}", render)
 
 
 def _acknowledgement(state: NotificationState, notice: str) -> _DueNotification:

@@ -77,8 +77,9 @@ class NotificationState:
         self.incidents: dict[str, Incident] = {}
         self.openings: dict[str, tuple[int, str]] = {}
         """By incident: the number of the event that opened or reopened it, and why."""
-        self.severity_raises: dict[str, tuple[int, str]] = {}
-        """By incident: the number of the event that raised its severity, and the old one."""
+        self.severity_raises: dict[str, tuple[int, IncidentGraded]] = {}
+        """By incident: the number and the event that raised its severity after it was declared,
+        also when it is escalated already."""
         self.ended: dict[str, int] = {}
         self.active: dict[str, None] = {}
         """Incidents about which notifications may be due, in the order in which they began."""
@@ -151,6 +152,9 @@ class NotificationState:
             if part_notice_id(seq, each) not in self.queued
         }
         self.acknowledgements.pop(notice.notice, None)
+        raised = self.severity_raises.get(notice.incident)
+        if raised is not None and f"{notice.incident}:graver:{raised[0]}" in self.queued:
+            del self.severity_raises[notice.incident]
         if notice.about == "update" and notice.notice.startswith(f"{notice.incident}:update:"):
             self.first_updates.setdefault(notice.incident, notice.notice)
         self._settle_incident(notice)
@@ -163,6 +167,9 @@ class NotificationState:
                 del self.active[id]
         self.joined_parts = {
             seq: each for seq, each in self.joined_parts.items() if each.at >= before
+        }
+        self.severity_raises = {
+            id: each for id, each in self.severity_raises.items() if each[1].at >= before
         }
         self.home_events = {id: each for id, each in self.home_events.items() if each.at >= before}
         self.missed_rounds = {
@@ -198,7 +205,9 @@ class NotificationState:
                 self.ended.pop(id, None)
                 self.active[id] = None
             case IncidentGraded() if event.severity < event.before:
-                self.severity_raises[id] = (recorded.seq, event.before)
+                declared = f"{id}:declared:{self.openings[id][0]}" in self.queued
+                if declared and not self.incidents[id].question:
+                    self.severity_raises[id] = (recorded.seq, event)
             case IncidentClosed() | IncidentRecovered():
                 self._end(recorded.seq, id, event)
             case AlertsJoined():

@@ -55,7 +55,7 @@ _REPLICAS = re.compile(r"(\d+) of (\d+)")
 _FAILURE_WORDS = re.compile(r"\b(?:fail\w*|errors?|5xx|50[0-4])\b", re.I)
 _LATENCY_WORDS = re.compile(r"took|slow|unusual|usual|latency", re.I)
 _SILENT = re.compile(
-    r"nothing answers|no (?:answer|response)|shows no certificate|not running|refused|timed out",
+    r"nothing answers|no (?:answer|response)|not running|refused|timed out",
     re.I,
 )
 _WRONG_NAME_WORDS = re.compile(r"\bis not for\b", re.I)

@@ -32,6 +32,9 @@ _SLOW = r"""
 awk -v k="$k" -v limit="$limit" 'BEGIN { exit k > limit }' || {
   echo "it took longer than $limit s"; exit 1; }
 """
+_NO_ANSWER = r"""
+case $o in CONNECTED*) ;; *) echo "nothing answers at $from"; exit 1 ;; esac
+"""
 _CERTIFICATE = r"""
 [ -n "$c" ] || { echo "$from shows no certificate"; exit 1; }
 d=$(printf '%s\n' "$c" | openssl x509 -noout -dates); e=${d#*notAfter=}; b=${d#notBefore=}
@@ -139,7 +142,8 @@ def tls_command(probe: Probe, before: str | None) -> str:
     asked = f" -servername {quote(name)}" if name else ""
     shown = f"openssl s_client -connect {quote(f'{host}:{number}')}{asked} </dev/null 2>/dev/null"
     text = f"from={host}:{number} {_certificate_limits(probe)}\n"
-    text += f"c=$({shown} | openssl x509 2>/dev/null){_CERTIFICATE}"
+    text += f"o=$({shown}){_NO_ANSWER}"
+    text += f"c=$(printf '%s\\n' \"$o\" | openssl x509 2>/dev/null){_CERTIFICATE}"
     return text + (f"h={quote(name)}{_NAME}" if name else "")
 
 
