@@ -65,22 +65,7 @@ class NotificationComposer:
         self, state: NotificationState, now: datetime
     ) -> Iterator[_DueNotification]:
         for id in state.active:
-            incident = state.incidents[id]
-            if incident.recovered is not None:
-                end = f"resolved:{state.ended[id]}"
-                yield _incident_notification(
-                    incident, "resolved", end, partial(templates.render_recovered, incident)
-                )
-            elif incident.status == "open":
-                yield from _opening_notifications(state, id, incident)
-            elif incident.closed is not None:
-                kind: NotificationKind = (
-                    "escalated" if incident.closed.outcome == "escalated" else "resolved"
-                )
-                end = f"{kind}:{state.ended[id]}"
-                yield _incident_notification(
-                    incident, kind, end, partial(templates.render_ended, incident)
-                )
+            yield from _state_notifications(state, id)
         for id, raised in state.severity_raises.items():
             yield _raise_notification(state.incidents[id], *raised)
         for seq, event in state.joined_parts.items():
@@ -183,19 +168,32 @@ class NotificationComposer:
         )
 
 
-def _opening_notifications(
-    state: NotificationState, id: str, incident: Incident
-) -> Iterator[_DueNotification]:
-    seq, again = state.openings[id]
-    first = f"declared:{seq}"
-    if incident.question:
+def _state_notifications(state: NotificationState, id: str) -> Iterator[_DueNotification]:
+    """The declaration of an incident, or its end."""
+    incident = state.incidents[id]
+    if incident.recovered is not None:
+        end = f"resolved:{state.ended[id]}"
         yield _incident_notification(
-            incident, "declared", first, partial(templates.render_question, incident)
+            incident, "resolved", end, partial(templates.render_recovered, incident)
         )
-        return
-    yield _incident_notification(
-        incident, "declared", first, partial(templates.render_declared, incident, again=again)
-    )
+    elif incident.status == "open":
+        yield _opening_notification(state, id, incident)
+    elif incident.closed is not None:
+        kind: NotificationKind = (
+            "escalated" if incident.closed.outcome == "escalated" else "resolved"
+        )
+        end = f"{kind}:{state.ended[id]}"
+        yield _incident_notification(incident, kind, end, partial(templates.render_ended, incident))
+
+
+def _opening_notification(
+    state: NotificationState, id: str, incident: Incident
+) -> _DueNotification:
+    seq, again = state.openings[id]
+    render = partial(templates.render_declared, incident, again=again)
+    if incident.question:
+        render = partial(templates.render_question, incident)
+    return _incident_notification(incident, "declared", f"declared:{seq}", render)
 
 
 def _raise_notification(incident: Incident, seq: int, event: IncidentGraded) -> _DueNotification:
