@@ -511,3 +511,40 @@ def test_a_broken_configuration_gets_its_notice_after_its_service_joined_a_cpu_i
     assert [each.severity for each in harness.notifications() if "nginx.conf:9" in each.text] == [
         "P3"
     ]
+
+
+@pytest.mark.parametrize("kind", ["certificate", "config", "forecast"])
+def test_what_concerns_only_itself_shares_no_incident_with_its_host(kind: str) -> None:
+    harness = TriageHarness()
+    disk = harness.open_incident("d", "h: 100 percent of /data are in use", **DISK)
+    own = harness.open_incident("c", "h: it has a fault of its own", host="h", kind=kind)
+    harness.close_incident(disk.incident, "escalated")
+    harness.wait(2)
+    harness.raise_alert(
+        "l", "worker: 25 lines a minute report errors", host="h", kind="log", service="worker"
+    )
+    harness.wait(2)
+    assert own.incident != disk.incident
+    assert own.incident not in harness.incidents_with("l")
+
+
+def test_a_disk_that_fills_while_a_service_is_worked_on_gets_its_own_incident() -> None:
+    harness = TriageHarness()
+    nginx = harness.open_incident("n", **NGINX)
+    enter(harness, nginx.incident, "assess")
+    disk = harness.open_incident("d", "h: 100 percent of /data are in use", **DISK)
+    assert disk.incident != nginx.incident
+
+
+def test_another_problem_of_a_service_does_not_reopen_its_escalated_incident() -> None:
+    harness = TriageHarness()
+    log = {"host": "h", "kind": "log", "service": "mail"}
+    mail = harness.open_incident("m", "mail: no answer", **MAIL)
+    harness.raise_alert("l", "mail: 45 lines a minute report errors", **log)
+    harness.wait(2)
+    harness.close_incident(mail.incident, "escalated")
+    harness.resolve("l", **log)
+    harness.wait(120)
+    again = harness.open_incident("l", "mail: 80 lines a minute report errors", **log)
+    assert again.incident != mail.incident
+    assert harness.incidents_with("m", escalated=True) == [mail.incident]

@@ -116,6 +116,8 @@ class IncidentState:
         self._reopened_at: set[datetime] = set()
         """When triage opened it again."""
         self._opened_by_log = labels.get("kind", "") in LOG_KINDS
+        self._concerns_itself = is_early_warning(alert)
+        """It explains no failure of anything else on its host, such as a certificate."""
         self._outage: AlertSeries | None = None
         """The first alert of it that a service does not work."""
         self.add_location(self.location)
@@ -161,6 +163,8 @@ class IncidentState:
             return True  # two commanders must not work on one service
         if self.accepts_own_problem_only:
             return self.same_problem(series)
+        if not by_service and (self._concerns_itself or is_early_warning(series.alert)):
+            return self.same_problem(series)
         if self.warns_of_host and not series.is_warning:
             return False
         begun, apart = self.recorded.phase is not None, bool(self.service) or self._opened_by_log
@@ -169,6 +173,8 @@ class IncidentState:
             # The work is about another service, about what a log shows, or about the host, such as
             # its disk, while this service has ended, which may have another cause.
             return False
+        if begun and not series.location.service and not series.is_warning:
+            return False  # such as a disk that fills while a service is worked on
         return by_service or self.recorded.phase not in LATE_PHASES
 
     def same_problem(self, series: AlertSeries) -> bool:

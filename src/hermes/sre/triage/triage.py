@@ -121,7 +121,7 @@ class Triage:
         incident = self._state.incident_of(series)
         steady = series.steady(now, self._settings.flapping)
         flapping_reported = series.flapping and series.flapping_reported and not steady
-        if incident is not None and self._is_new_elsewhere(incident, series):
+        if incident is not None and self._is_another_problem(incident, series):
             self._state.leave_incident(incident, series, now)
             incident = None
         if incident is not None and incident.in_progress:
@@ -176,10 +176,9 @@ class Triage:
         calm = timedelta(seconds=self._settings.recovery)
         return incident.new_failure(series, self._state.members(incident), calm)
 
-    def _is_new_elsewhere(self, incident: IncidentState, series: AlertSeries) -> bool:
-        """Return whether it is a new problem of another service than the one that the incident is
-        about."""
-        if not incident.in_progress or series.location.service == incident.service:
+    def _is_another_problem(self, incident: IncidentState, series: AlertSeries) -> bool:
+        """Return whether it is a new failure, and not of what the incident is about."""
+        if not incident.in_progress or incident.same_problem(series):
             return False
         return bool(self._new_failure(incident, series))
 
