@@ -22,7 +22,7 @@ from hermes.gym.services.python_service import service_unit, shop_service
 from hermes.skills.playbook.schema import PlaybookCheck
 from hermes.sre.checks import MAX_CHECKS, relevant_probes
 from hermes.sre.probes.discovery import DiscoveryResult, discover_probes, propose_probes
-from hermes.sre.probes.host_scan import HostScan, parse_scan
+from hermes.sre.probes.host_scan import HostScan, ServiceCriteria, parse_scan
 from hermes.sre.probes.kinds import native_logs
 from hermes.sre.probes.probe import SUSTAINED_KINDS, Probe, shell_command_of
 
@@ -319,6 +319,15 @@ def test_a_log_belongs_to_the_service_that_its_path_names(log: str, service: str
         f"supervised=shop\tRUNNING\t9\nlog={log}\t10\t1000\nat=1000\n"
     )
     assert [each.service for each in propose_probes(scan).probes if each.kind == "log"] == [service]
+
+
+def test_a_log_keeps_its_service_while_that_does_not_run() -> None:
+    scan = parse_scan(
+        "listen=127.0.0.1\t81\tshop\t 8\nlog=/var/log/shop/inventory.log\t10\t1000\nat=1000\n"
+    )
+    remembered = ServiceCriteria(known_names=("inventory",))
+    found = propose_probes(scan, remembered).probes
+    assert [each.service for each in found if each.kind == "log"] == ["inventory"]
 
 
 @pytest.mark.parametrize(

@@ -2,7 +2,7 @@
 
 import re
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import pairwise
 
 from msgspec.structs import replace
@@ -210,7 +210,7 @@ def propose_probes(
             *_certificate_probes(scan),
             *_config_probes(scan),
             *_cron_probes(scan),
-            *_log_probes(scan),
+            *_log_probes(scan, criteria),
             *_journal_probes(scan),
         )
     )
@@ -403,8 +403,8 @@ def _cron_probes(scan: HostScan) -> Iterator[Probe]:
         )
 
 
-def _log_probes(scan: HostScan) -> Iterator[Probe]:
-    services = _names_of_services(scan)
+def _log_probes(scan: HostScan, criteria: ServiceCriteria) -> Iterator[Probe]:
+    services = _names_of_services(scan, criteria.known_names)
     for path, _, at in scan.logs:
         name, service = path.removeprefix("/var/log/"), _service_of_log(path, services)
         has_requests = "access" in path.rpartition("/")[2] or path in scan.request_logs
@@ -427,9 +427,9 @@ def _log_probes(scan: HostScan) -> Iterator[Probe]:
         )
 
 
-def _names_of_services(scan: HostScan) -> list[str]:
+def _names_of_services(scan: HostScan, known: Iterable[str]) -> list[str]:
     """The longest first."""
-    names = {unit.service for unit in scan.units}
+    names = {*known} | {unit.service for unit in scan.units}
     names |= {each.service for each in scan.listeners} | {each.name for each in scan.supervised}
     return sorted(names - {""}, key=lambda name: (-len(name), name))
 

@@ -129,6 +129,8 @@ class ServiceCriteria(Value, kw_only=True, frozen=True):
     """The age from which it does."""
     temporary_folders: tuple[str, ...] = ("/tmp", "/var/tmp", "/dev/shm")
     """A process that works below one of them does not: it is a trial or a test."""
+    known_names: tuple[str, ...] = ()
+    """Services that were seen before: a log keeps its service while that does not run."""
 
 
 DEFAULT_CRITERIA = ServiceCriteria()

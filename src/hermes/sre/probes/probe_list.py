@@ -65,7 +65,9 @@ async def build_probe_list(
         environment,
         http_timeout_s=http_timeout_s,
         criteria=ServiceCriteria(
-            settle_s=settings.settle, temporary_folders=settings.temporary_folders
+            settle_s=settings.settle,
+            temporary_folders=settings.temporary_folders,
+            known_names=tuple(store.load().services),
         ),
         failing_too=True,
     )
