@@ -93,6 +93,8 @@ class ProbeScheduler:
         self.rounds = 0
         self.skipped = 0
         """Runs that were due while the same probe was still running."""
+        self._withdrawn: set[str] = set()
+        """Probes that were removed while they failed; one that returns and passes resolves that."""
         self.unpublished = 0
         """Alerts that could not be written; they are published after the next run."""
 
@@ -130,6 +132,7 @@ class ProbeScheduler:
         ]
         if not gone:
             return
+        self._withdrawn |= {each.check for each in gone}
         try:
             await self._bus.publish(*gone)
         except StoreError:  # the next watch resolves them
@@ -375,6 +378,7 @@ class ProbeScheduler:
                 return
             for scheduled, event in changes:
                 scheduled.alerted = not event.resolved
+                self._withdrawn.discard(scheduled.probe.name)
                 scheduled.alerted_silent = scheduled.alerted and is_silent(event)
                 scheduled.question = (
                     "" if event.resolved else dict(event.labels).get(QUESTION_LABEL, "")
@@ -391,7 +395,7 @@ class ProbeScheduler:
         if verdict.state == "fine":
             scheduled.failures, scheduled.silent_runs, scheduled.since = 0, 0, None
             scheduled.failing_since = math.inf
-            if not scheduled.alerted:
+            if not (scheduled.alerted or probe.name in self._withdrawn):
                 return None
             return probe_alert(probe, self._environment, verdict.detail, resolved=True)
         scheduled.failures += runs
