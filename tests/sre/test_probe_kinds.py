@@ -1,6 +1,7 @@
 """Each kind of probe against the real thing, when it is well and when it is not."""
 
 import shutil
+import signal
 import socket
 import ssl
 import subprocess
@@ -16,6 +17,8 @@ from hermes.core.actions import Action
 from hermes.core.errors import SettingsError
 from hermes.core.messages import Risk, ToolCall
 from hermes.sre.probes.admission import READ_EFFECTS
+from hermes.sre.probes.discovery import propose_probes
+from hermes.sre.probes.host_scan import parse_scan
 from hermes.sre.probes.probe import Probe, ProbeKind, shell_command_of
 
 pytestmark = pytest.mark.anyio
@@ -275,3 +278,30 @@ async def test_hostile_names_are_data_and_never_shell(tmp_path: Path) -> None:
     await look(tmp_path, a("http", f"http://127.0.0.1:9/{bad.replace(' ', '')}", timeout=1))
     await look(tmp_path, a("log", "/etc/hostname", pattern=bad), bad)
     assert not (tmp_path / "owned").exists()
+
+
+@contextmanager
+def worker_process(script: Path) -> Iterator[subprocess.Popen[bytes]]:
+    script.write_text("while :; do sleep 0.1; done\n")
+    process = subprocess.Popen(["bash", str(script)])
+    try:
+        yield process
+    finally:
+        process.kill()
+        process.wait()
+
+
+async def test_a_worker_without_a_port_that_a_signal_has_stopped_fails(tmp_path: Path) -> None:
+    with worker_process(tmp_path / "worker.sh") as worker:
+        scan = parse_scan(
+            f"at=100000\npidfile=/run/mailer.pid\t{worker.pid}\t99901\n"
+            f"process={worker.pid}\t1\t9\t0\t100\t\t/usr/bin/bash\tinit:0<\t"
+            f"bash {tmp_path}/worker.sh\n"
+        )
+        [probe] = [each for each in propose_probes(scan).probes if each.kind == "command"]
+        assert (await look(tmp_path, probe)).state == "fine"
+        worker.send_signal(signal.SIGSTOP)
+        verdict = await look(tmp_path, probe)
+        assert (verdict.state, "is suspended" in verdict.detail) == ("failing", True)
+        worker.send_signal(signal.SIGCONT)
+        assert (await look(tmp_path, probe)).state == "fine"

@@ -386,12 +386,14 @@ def process_probes(scan: HostScan) -> Iterator[Probe]:
         if each.process is not None and each.process.command:
             # Programs such as nginx change their command line while they start.
             test = f"{_command_test(each.process)} || {_supervisord_test(each)}"
-            yield _process_probe(name, test, f"{name} is not running", True)
+            suspended = _suspended_test(each.process)
+            yield _process_probe(name, test, f"{name} is not running", True, suspended)
     for name, daemon in _daemons_without_port(scan).items():
         # It may have been started with other arguments since.
         named = f"pgrep -F {quote(scan.pid_files[daemon.pid])} >/dev/null 2>&1"
         test = f"{_command_test(daemon)} || {named}"
-        yield _process_probe(name, test, f"{name} is not running", True)
+        suspended = _suspended_test(daemon)
+        yield _process_probe(name, test, f"{name} is not running", True, suspended)
     for each in scan.supervised:
         if each.state in ("FATAL", "BACKOFF"):
             test = _supervisord_test(each)
@@ -406,9 +408,15 @@ def process_probes(scan: HostScan) -> Iterator[Probe]:
             yield _process_probe(server.name, test, words, False)
 
 
-def _command_test(process: HostProcess) -> str:
+def _command_test(process: HostProcess, states: str = "") -> str:
     pattern = quote(re.escape(process.command[:250]).replace("\\ ", " "))
-    return f"pgrep -f -- ^{pattern} >/dev/null"
+    return f"pgrep {states}-f -- ^{pattern} >/dev/null"
+
+
+def _suspended_test(process: HostProcess) -> str:
+    """Nothing else shows that a worker without a port was stopped by a signal."""
+    suspended, running = _command_test(process, "-r T "), _command_test(process, "-r D,I,R,S ")
+    return f"{suspended} 2>&1 && ! {running} 2>&1"
 
 
 def _supervisord_test(program: SupervisedProgram) -> str:
@@ -425,11 +433,15 @@ def _supervisord_test(program: SupervisedProgram) -> str:
     )
 
 
-def _process_probe(name: str, test: str, words: str, runs: bool) -> Probe:
+def _process_probe(name: str, test: str, words: str, runs: bool, suspended: str = "") -> Probe:
+    what = f"{test} || {{ echo {quote(words)}; exit 1; }}"
+    if suspended:
+        told = quote(f"{name} is suspended: a signal has stopped it")
+        what += f"\nif {suspended}; then echo {told}; exit 1; fi"
     return Probe(
         name=probe_name("process", name),
         kind="command",
-        what=f"{test} || {{ echo {quote(words)}; exit 1; }}",
+        what=what,
         service=name,
         severity="P1",
         labels=state_label(runs),
