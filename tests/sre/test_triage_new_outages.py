@@ -272,6 +272,9 @@ def test_a_recovery_by_a_log_alone_says_so(kind: str, shown: bool) -> None:
     harness.wait(600)
     (recovered,) = harness.events(IncidentRecovered)
     assert ("by its log alone" in recovered.how) is shown
+    assert recovered.observed is not shown
+    title = harness.notifications()[-1].title
+    assert title.startswith("➖ NOT SEEN ANY MORE" if shown else "✅ RECOVERED")
 
 
 @pytest.mark.parametrize(
@@ -289,6 +292,50 @@ def test_a_recovery_by_answers_says_whether_there_were_requests(text: str, how: 
     harness.wait(600)
     (recovered,) = harness.events(IncidentRecovered)
     assert recovered.how.endswith(how)
+
+
+CPU = {**NGINX, "kind": "cpu"}
+
+
+def test_the_end_of_a_symptom_is_no_recovery_while_its_service_does_not_work() -> None:
+    """A process that has ended uses no processor."""
+    harness = TriageHarness()
+    opened = harness.open_incident("cpu", "nginx: 99 percent of one processor", **CPU)
+    harness.close_incident(opened.incident, "escalated")
+    harness.wait(600)
+    harness.resolve("cpu", **CPU)
+    harness.raise_alert("n", "nginx: nothing answers at 127.0.0.1:80", **NGINX)
+    harness.wait(600)
+    assert not harness.events(IncidentRecovered)
+    harness.resolve("n", **NGINX)
+    harness.wait(60)
+    assert opened.incident in {each.incident for each in harness.events(IncidentRecovered)}
+
+
+def test_a_recovery_names_the_services_of_its_incident_that_do_not_work() -> None:
+    harness = TriageHarness()
+    host = {"kind": "cpu", "host": "h"}
+    opened = harness.open_incident("cpu", "h: nginx uses both processors", **host)
+    harness.close_incident(opened.incident, "escalated")
+    harness.wait(600)
+    harness.raise_alert("n", "nginx: nothing answers at 127.0.0.1:80", **NGINX)
+    harness.resolve("cpu", **host)
+    harness.wait(60)
+    (recovered,) = harness.events(IncidentRecovered)
+    assert recovered.still_failing == ("nginx",)
+    assert "still failing: nginx" in harness.notifications()[-1].text
+
+
+def test_what_a_person_reported_and_nobody_resolves_holds_up_no_recovery() -> None:
+    harness = TriageHarness()
+    opened = harness.open_incident("n", **NGINX)
+    harness.close_incident(opened.incident, "escalated")
+    said = {**NGINX, "source": "person", "kind": ""}
+    harness.raise_alert("p", "nginx is down", **said)
+    harness.wait(600)
+    harness.resolve("n", **NGINX)
+    harness.wait(600)
+    assert opened.incident in {each.incident for each in harness.events(IncidentRecovered)}
 
 
 def test_a_pause_shorter_than_the_settle_time_is_no_recovery() -> None:

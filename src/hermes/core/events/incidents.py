@@ -270,6 +270,9 @@ class IncidentRecovered(BaseEvent, tag="incident.recovered", kw_only=True, froze
     """When the last of its alerts was resolved; the event itself follows after the settle time."""
     how: str = ""
     """How we know: which sources resolved which alerts. It names no actor: none is known."""
+    observed: bool = True
+    """False where nothing showed the problem any more, and nothing showed that it is over: a log in
+    which nobody writes."""
     still_failing: tuple[str, ...] = ()
-    """Warnings about the host that had joined and continue; each is reported as its own incident.
-    """
+    """Warnings about the host that had joined and continue, and services that it names and that do
+    not work; each is reported as its own incident."""

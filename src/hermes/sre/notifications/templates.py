@@ -95,9 +95,12 @@ def render_recovered(incident: Incident) -> NotificationText:
     lines = [
         ("duration", format_duration(incident.duration_s(event.at)) + reopened_text(incident)),
         ("outage began", f"{incident.outage_began_at:%Y-%m-%d %H:%M:%S} UTC"),
-        ("recovered", f"{event.recovered_at:%Y-%m-%d %H:%M:%S} UTC"),
+        (
+            "recovered" if event.observed else "last seen",
+            f"{event.recovered_at:%Y-%m-%d %H:%M:%S} UTC",
+        ),
         cause_line(incident),
-        ("MTTR", format_duration(repair) if repair is not None else ""),
+        ("MTTR", format_duration(repair) if repair is not None and event.observed else ""),
         ("how we know", event.how),
         ("before", "it was escalated to people" if escalated else ""),
         ("service", details.service),
@@ -108,7 +111,8 @@ def render_recovered(incident: Incident) -> NotificationText:
         ("still failing", ", ".join(event.still_failing)),
         ("report", f"hermes incident report {details.incident}"),
     ]
-    return NotificationText(_title("✅ RECOVERED", details.title), _lines(lines))
+    title = "✅ RECOVERED" if event.observed else "➖ NOT SEEN ANY MORE"
+    return NotificationText(_title(title, details.title), _lines(lines))
 
 
 def render_question(incident: Incident) -> NotificationText:

@@ -68,8 +68,9 @@ def repaired_at(incident: Incident) -> datetime | None:
     None for a false alarm, for a problem that ended without a repair, and where only a person
     closed the incident.
     """
-    if incident.recovered is not None:
-        return None if incident.question else incident.recovered.recovered_at
+    if (recovered := incident.recovered) is not None:
+        known = recovered.observed and not incident.question
+        return recovered.recovered_at if known else None
     fixed = incident.resolved_by_checks and incident.status in ("open", "resolved", "closed")
     return incident.over_at if fixed else None
 
@@ -109,6 +110,7 @@ SYMPTOM_CONFIDENCE = 0.2
 """The confidence of a diagnosis that only lists symptoms, without a search for the cause."""
 QUIET_OUTCOMES = {"no-incident": "no incident", "recovered": "recovered"}
 """Outcomes of incidents in which nothing had to be repaired."""
+NOT_OBSERVED_TEXT = "not seen any more; whether it works is not known"
 NOT_VERIFIED_TEXT = "not resolved by checks; closed by a person"
 
 
@@ -189,6 +191,8 @@ def outcome_text(incident: Incident) -> str:
         return "resolved"
     if incident.status == "open":
         return _open_outcome_text(incident)
+    if incident.recovered is not None and not incident.recovered.observed:
+        return NOT_OBSERVED_TEXT
     if incident.recovered is not None and incident.closed is not None:
         return "recovered after it was escalated"
     if incident.status in ("resolved", "closed"):

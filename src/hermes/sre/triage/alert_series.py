@@ -191,6 +191,12 @@ class AlertSeries:
         return self.alert is not None and alert_impact(self.alert).effect == "warning"
 
     @property
+    def is_outage(self) -> bool:
+        """Its service does not work."""
+        down = self.alert is not None and alert_impact(self.alert).effect in ("data", "down")
+        return bool(self.location.service) and down
+
+    @property
     def is_unresponsive(self) -> bool:
         """Its service gives no answer at all."""
         return self.alert is not None and bool(self.location.service) and is_silent(self.alert)

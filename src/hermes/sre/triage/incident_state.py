@@ -254,9 +254,8 @@ class IncidentState:
         self.members.add(series.fingerprint)
         series.assign_to(self.id)
         if series.alert is not None:
-            impact = alert_impact(series.alert)
-            self.impact.add(series.location, impact)
-            if impact.effect in ("data", "down") and series.location.service:
+            self.impact.add(series.location, alert_impact(series.alert))
+            if series.is_outage:
                 self._outage = self._outage or series
             self.add_location(series.location)
             if len(self.named_parts) < MAX_PARTS:
