@@ -467,9 +467,9 @@ class ObservedWaits(CauseClaims):
         super().__init__()
         self.asked = anyio.Event()
 
-    async def wait_for_fixes(self, incident: str) -> None:
+    async def wait_for_fixes(self, incident: str, text: str = "") -> None:
         self.asked.set()
-        await super().wait_for_fixes(incident)
+        await super().wait_for_fixes(incident, text)
 
 
 @pytest.mark.parametrize("depends", [True, False])

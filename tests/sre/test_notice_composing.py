@@ -198,6 +198,39 @@ def test_a_higher_severity_after_the_escalation_is_told() -> None:
     assert "nginx is down" in teller.told[-1].text and "was: P3" in teller.told[-1].text
 
 
+@pytest.mark.parametrize(
+    ("purpose", "sentence"),
+    [
+        (
+            "put back file /etc/web.conf (line 3) for web",
+            "put back file /etc/web.conf (line 3) for web",
+        ),
+        ("", "start, stop or restart a service and change files or data to fix web"),
+    ],
+)
+def test_the_title_of_a_question_is_a_sentence_and_no_command(purpose: str, sentence: str) -> None:
+    teller, recorder = Teller(), IncidentRecorder()
+    recorder.opened()
+    command = "umask 077; printf '%s' 'bGlzdGVu' | base64 -d > /etc/web.conf && sv restart web"
+    effects = ("write", "service-change")
+    teller.hear(
+        *recorder.events,
+        ApprovalRequested(
+            run=RUN, at=recorder.at(), approval="ask-1", call_id="c", tool="terminal",
+            shown=command, effects=effects, purpose=purpose,
+        ),
+        ActionAnnounced(
+            run=RUN, at=recorder.at(), approval="ask-2", call_id="d", seconds=30,
+            shown=command, effects=effects, purpose=purpose,
+        ),
+    )  # fmt: skip
+    assert teller.titles[1:] == [
+        f"❓ APPROVAL NEEDED: {sentence}",
+        f"⏱ IN 30 s UNLESS STOPPED: {sentence}",
+    ]
+    assert all(each.text.splitlines()[-1] == f"command: {command}" for each in teller.told[1:])
+
+
 def test_an_approval_is_asked_for_with_the_command_that_answers_it() -> None:
     teller, recorder = Teller(), IncidentRecorder()
     recorder.opened()
@@ -219,6 +252,7 @@ def test_an_approval_is_asked_for_with_the_command_that_answers_it() -> None:
     assert "web · /etc/web.conf, line 3" in teller.told[1].text
     assert "hermes approvals approve ask-1" in teller.told[1].text
     assert "hermes approvals stop ask-2" in teller.told[2].text
+    assert teller.told[1].text.splitlines()[-1] == "command: systemctl restart web"
     settled = ApprovalSettled(run=RUN, at=recorder.at(), approval="ask-1", outcome="approved")
     teller.hear(settled)
     assert len(teller.told) == 3

@@ -69,7 +69,7 @@ def list_(ctx: click.Context, everything: bool = False, as_json: bool = False) -
                 time_left(each) if each.is_open(now) else "",
                 each.request.requester,
                 each.request.rule,
-                clip(each.request.shown, 60),
+                clip(each.request.purpose or each.request.shown, 60),
             )
             for each in found
         ],
@@ -143,9 +143,8 @@ def _request_line(question: ApprovalQuestion) -> str:
     request, now = question.request, datetime.now(UTC)
     by = (question.settled.by if question.settled else ()) or tuple(question.tally.yes)
     who = f" by {', '.join(by)}" if by else ""
-    return clean(
-        f"{request.approval}  {_request_state(question, now)}{who}  {clip(request.shown, 80)}"
-    )
+    what = clip(request.purpose or request.shown, 80)
+    return clean(f"{request.approval}  {_request_state(question, now)}{who}  {what}")
 
 
 @cli_command("""

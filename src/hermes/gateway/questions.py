@@ -43,7 +43,7 @@ QUESTION_KINDS = (
 )
 QUESTION_HISTORY = timedelta(days=2)
 MAX_RUNS = 5_000
-MAX_LINE_CHARS = 300
+MAX_LINE_CHARS, MAX_PURPOSE_CHARS = 300, 160
 RETRY_PAUSE_S = 5.0
 SETTLING_TIME = timedelta(minutes=1)
 """So long after its end a question is settled by the process that asked, if that still runs."""
@@ -253,9 +253,11 @@ def question_buttons(question: Question) -> tuple[tuple[Button, ...], ...]:
 
 
 def _title(question: Question) -> str:
+    words = "❓ APPROVAL NEEDED"
     if isinstance(question, ActionAnnounced):
-        return f"⏱ IN {question.seconds:g} s UNLESS STOPPED"
-    return "❓ APPROVAL NEEDED"
+        words = f"⏱ IN {question.seconds:g} s UNLESS STOPPED"
+    about = visible_line(question.purpose, MAX_PURPOSE_CHARS)
+    return f"{words}: {about}" if about else words
 
 
 def _facts(question: Question, approvers: Sequence[str]) -> Iterator[tuple[str, str]]:

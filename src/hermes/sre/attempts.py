@@ -90,6 +90,7 @@ class Attempts:
     async def run(self, number: int) -> AttemptResult:
         result = await self._try_playbook(number)
         if result is None:
+            await self._work.context.claims.wait_for_owners(self._work.details.incident)
             result = await self._try_experiments(number)
         if result is None:
             result = await self._try_playbook_again(number)
@@ -117,7 +118,13 @@ class Attempts:
         if others := claims.fixes_of_others(incident):
             waits = f"waits for {', '.join(others)}, where a fix is under way"
             await self._enter("investigate", number, waits)
-            await claims.wait_for_fixes(incident)
+            await claims.wait_for_fixes(incident, await self._known_text())
+
+    async def _known_text(self) -> str:
+        """The alert, and what the assessment has seen: it may name what the problem comes from."""
+        assessed = (await self._work.read()).assessed
+        seen = (*assessed.reasons, assessed.component) if assessed is not None else ()
+        return "\n".join((self._work.details.facts.combined_text, *seen))
 
     async def _try_playbook(self, number: int) -> AttemptResult | None:
         """Try the next playbook. Return None when no remaining playbook finds its signature."""

@@ -152,6 +152,20 @@ class FixTestPolicy(PolicyWrapper):
         return replace(action, tested=True) if passed else action
 
 
+class PurposePolicy(PolicyWrapper):
+    """Tells the people who are asked what an action changes and why."""
+
+    def __init__(self, policy: Policy, purpose: str) -> None:
+        super().__init__(policy)
+        self._purpose = purpose
+
+    def decide(self, action: Action) -> Decision:
+        decision = super().decide(action)
+        if not isinstance(decision, PolicyVerdict):
+            return decision
+        return replace(decision, purpose=self._purpose)
+
+
 class RecentChangePolicy(PolicyWrapper):
     """Asks before a recent change by a person, or by an unknown author, is reverted, unless a rule
     whose name begins with `recent-changes` allows or announces it. An announcement by other rules

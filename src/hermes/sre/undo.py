@@ -21,7 +21,8 @@ from hermes.policy.undo import NO_UNDO, KnownUndoPolicy, find_undo
 from hermes.skills.playbook.commands import ExecuteCall, run_command
 from hermes.sre.cause import EXPERIMENT
 from hermes.sre.context import IncidentWork
-from hermes.sre.policies import BundledTextPolicy, FindTest, FixTestPolicy
+from hermes.sre.coordination import names_of
+from hermes.sre.policies import BundledTextPolicy, FindTest, FixTestPolicy, PurposePolicy
 from hermes.tools.executor import Executor
 
 UNDO_FOLDER = "/var/tmp/hermes-undo"
@@ -95,6 +96,12 @@ def plan_undo(action: Action) -> UndoPlan:
     return UndoPlan(paths=tuple(paths[:20]), inverse_command=inverse)
 
 
+def changed_files(commands: Sequence[str]) -> list[str]:
+    """The files that these commands write or delete, as far as that is known before."""
+    found = (analyse_command(command, cwd=f"/{_UNKNOWN_PATH_MARK}") for command in commands)
+    return list(dict.fromkeys(p for each in found for p in each.changes if _can_be_copied(p)))
+
+
 class UnitRestart(NamedTuple):
     unit: str
     command: str
@@ -131,7 +138,7 @@ class ChangeRecorder:
     """Records the changes of one attempt. `playbook`: its steps are the changes and have their own
     undo commands; without it every call that does more than read is a change. `find_test`: how the
     fix of a call did on a copy. `prepare`: the first change does not run if the problem ended while
-    people were asked."""
+    people were asked. `purpose`: what the changes do and why, for these people."""
 
     def __init__(
         self,
@@ -142,10 +149,11 @@ class ChangeRecorder:
         playbook: str = "",
         bundled: bool = False,
         find_test: FindTest | None = None,
+        purpose: str = "",
     ) -> None:
         self._work, self._attempt, self._playbook = work, attempt, playbook
         self._bundled, self._find_test = bundled, find_test
-        self._prepare = prepare
+        self._prepare, self._purpose = prepare, purpose
         self._undo_commands: dict[str, str] = {}
         self._numbers = count(1)
         self.count = 0
@@ -155,6 +163,8 @@ class ChangeRecorder:
         executor = self._work.context.executor.with_hook(self._record_change)
         if self._find_test is not None:
             executor = executor.with_policy(FixTestPolicy(executor.policy, self._find_test))
+        if self._purpose:
+            executor = executor.with_policy(PurposePolicy(executor.policy, self._purpose))
         if not self._playbook:
             return executor
         trusted = self._work.trusted_policy(executor.policy)
@@ -165,7 +175,8 @@ class ChangeRecorder:
     async def announce_step(self, call_id: str, command: str, undo: str) -> None:
         """The next step of a playbook, with the undo command of its author."""
         self._undo_commands[call_id] = undo
-        self._work.context.claims.begin_fix(self._work.details.incident)
+        details = self._work.details
+        self._work.context.claims.begin_fix(details.incident, names_of(details))
 
     async def _record_change(self, action: Action, decision: Decision) -> str:
         """Return why the change must not be made; empty when it was recorded."""

@@ -59,7 +59,10 @@ def _only_open_request(waiting: list[ApprovalQuestion]) -> ApprovalQuestion:
         return waiting[0]
     if not waiting:
         raise HermesError("no request waits for an answer")
-    names = "\n".join(f"  {each.request.approval}  {each.request.shown[:60]}" for each in waiting)
+    names = "\n".join(
+        f"  {each.request.approval}  {(each.request.purpose or each.request.shown)[:60]}"
+        for each in waiting
+    )
     raise HermesError(f"{len(waiting)} requests wait for an answer; give one id:\n{names}")
 
 
@@ -84,6 +87,7 @@ def describe_approval(question: ApprovalQuestion, loaded: LoadedSettings) -> Pla
     return {
         "id": request.approval,
         "state": question.state(now),
+        "purpose": request.purpose,
         "action": request.shown,
         "tool": request.tool,
         "effects": list(request.effects),

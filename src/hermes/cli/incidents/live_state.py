@@ -333,11 +333,12 @@ def _command_line(command: LiveCommand | None, event: object) -> str:
 
 
 def _approval_line(event: ApprovalRequested | ActionAnnounced) -> str:
+    shown = f"{event.purpose}: {event.shown}" if event.purpose else event.shown
     if isinstance(event, ActionAnnounced):
-        return f"? runs in {event.seconds:g} s unless stopped: {event.shown}" + (
+        return f"? runs in {event.seconds:g} s unless stopped: {shown}" + (
             f" (hermes approvals stop {event.approval})" if event.approval else ""
         )
-    return f"? waits for a person: hermes approvals approve {event.approval}: {event.shown}"
+    return f"? waits for a person: hermes approvals approve {event.approval}: {shown}"
 
 
 def _notification_line(

@@ -37,6 +37,9 @@ class ApprovalRequested(BaseEvent, tag="approval.requested", kw_only=True, froze
     """A person at the terminal of the requesting process sees it there."""
     tested: str = ""
     """How its fix did on a copy of the host, in words; empty when it was not tested."""
+    purpose: str = ""
+    """What it changes and why, in words of this program and not of a model; empty when that is not
+    known."""
 
 
 class ApprovalEscalated(BaseEvent, tag="approval.escalated", kw_only=True, frozen=True):
@@ -104,6 +107,7 @@ class ActionAnnounced(BaseEvent, tag="action.announced", kw_only=True, frozen=Tr
     place: str = ""
     prompted: bool = False
     tested: str = ""
+    purpose: str = ""
 
 
 class ActionStopped(BaseEvent, tag="action.stopped", kw_only=True, frozen=True):

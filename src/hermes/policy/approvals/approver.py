@@ -324,6 +324,7 @@ class JournalApprover:
                 place=request.place,
                 prompted=request.prompted,
                 tested=request.tested,
+                purpose=request.purpose,
             )
         )
         tally = AnswerTally(request)

@@ -180,6 +180,7 @@ def request_from_announcement(event: ActionAnnounced) -> ApprovalRequested:
         place=event.place,
         prompted=event.prompted,
         tested=event.tested,
+        purpose=event.purpose,
         until=event.at + timedelta(seconds=event.seconds),
     )
 

@@ -60,6 +60,7 @@ def build_request(
     undo = decision.undo if isinstance(decision, PolicyVerdict) else ""
     undo = undo or (action.request.undo if action.request else "")
     tested = decision.tested if isinstance(decision, PolicyVerdict) else ""
+    purpose = decision.purpose if isinstance(decision, PolicyVerdict) else ""
     return ApprovalRequested(
         run=action.run,
         at=now,
@@ -85,6 +86,7 @@ def build_request(
         variables=decision.variables,
         prompted=prompted,
         tested=redact(tested),
+        purpose=redact(purpose),
     )
 
 

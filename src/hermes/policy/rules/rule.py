@@ -65,6 +65,8 @@ class PolicyVerdict(Decision, kw_only=True, frozen=True):
     """How to undo it, from the author of the step; otherwise derived from the command."""
     tested: str = ""
     """How its fix did on a copy of the host, in words; empty when it was not tested."""
+    purpose: str = ""
+    """What it changes and why, in words for the people who are asked."""
     also: tuple[str, ...] = ()
     """Other rules that were equally strict."""
     lifted: tuple[str, ...] = ()

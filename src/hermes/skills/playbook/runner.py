@@ -239,6 +239,13 @@ class PlaybookRunner:
         await self._publish_end(undone)
         return undone
 
+    def step_commands(self, signature: SignatureResult) -> tuple[str, ...]:
+        """Return what the steps would run, as far as it is known before. The folder of their copies
+        differs in each run, and is left out."""
+        self._values = {**signature.values, UNDO_FOLDER_PARAMETER: UNDO_ROOT}
+        self._units = signature.units
+        return tuple(self._fill(step.command, partial=True) for step in self._playbook.steps)
+
     def _known_parameters(self) -> dict[str, str]:
         return {
             name: value for name, value in self._values.items() if name != UNDO_FOLDER_PARAMETER

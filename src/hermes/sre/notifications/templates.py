@@ -31,6 +31,15 @@ MAX_TITLED_PARTS, NAMES_PER_LINE, MAX_PERSON_CHARS = 10, 8, 60
 """Parts that are listed with their titles; names on each line for the others."""
 MAX_COMBINED, MAX_COMBINED_TITLE_CHARS, MAX_NAMED_IN_TITLE = 60, 60, 3
 """Notifications that a combined one lists, and the characters of each title."""
+EFFECT_WORDS = {
+    "irreversible": "make a change that cannot be undone",
+    "service-change": "start, stop or restart a service",
+    "delete": "delete files or data",
+    "write": "change files or data",
+    "network-out": "send something to another host",
+    "privilege": "run a command as another user",
+}
+"""What an action does, by its effects, the gravest first."""
 OUTCOME_TITLES = {
     "resolved": "✅ INCIDENT RESOLVED",
     "recovered": "✅ RECOVERED",
@@ -171,8 +180,9 @@ def render_approval(
 ) -> NotificationText:
     waits = isinstance(request, ApprovalRequested)
     lines = [
+        ("what", approval_sentence(request, incident)),
+        ("because", incident.details.title),
         *([cause_line(incident)] if incident.diagnosis is not None else []),
-        ("command", request.shown),
         ("effects", ", ".join(request.effects)),
         (
             "why it is asked",
@@ -190,13 +200,22 @@ def render_approval(
         ]
     else:
         lines += [("stop it", f"hermes approvals stop {request.approval}")]
-    lines.append(("incident", f"{incident.details.incident}: {incident.details.title}"))
+    lines += [("incident", incident.details.incident), ("command", request.shown)]
     words = (
         "❓ APPROVAL NEEDED"
         if waits
         else f"⏱ IN {getattr(request, 'seconds', 0):g} s UNLESS STOPPED"
     )
-    return NotificationText(_title(words, request.shown), _lines(lines))
+    return NotificationText(_title(words, approval_sentence(request, incident)), _lines(lines))
+
+
+def approval_sentence(request: ApprovalRequested | ActionAnnounced, incident: Incident) -> str:
+    """Say what will change: nobody has to read a command at night to know what is asked."""
+    if request.purpose:
+        return request.purpose
+    verbs = [words for effect, words in EFFECT_WORDS.items() if effect in request.effects]
+    about = incident.details.service or alert_location(incident.details.labels).name
+    return f"{' and '.join(verbs) or 'run a command'} to fix {about}"
 
 
 def render_ended(incident: Incident) -> NotificationText:

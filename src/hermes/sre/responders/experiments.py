@@ -231,6 +231,7 @@ class ExperimentResponder:
             playbook=EXPERIMENT,
             bundled=True,
             find_test=lambda action: test,
+            purpose=_purpose_of(result),
         )
         calls = [new_id("revert") for _ in result.steps]
         recent = {
@@ -312,6 +313,11 @@ class ExperimentResponder:
                 confidence=PROVED_CONFIDENCE,
             )
         )
+
+
+def _purpose_of(cause: CauseResult) -> str:
+    about = f" for {', '.join(cause.units)}" if cause.units else ""
+    return f"put back {', '.join(cause.causes)}{about}, as experiments on a copy have proved"
 
 
 async def find_failing_case(

@@ -21,11 +21,12 @@ from hermes.skills.playbook.runner import (
     ProbeCache,
     SignatureResult,
 )
-from hermes.skills.playbook.schema import UNDO_FOLDER_PARAMETER, Playbook
+from hermes.skills.playbook.schema import Playbook
 from hermes.sre.assessment.remaining_faults import find_remaining_faults
 from hermes.sre.cause import FixCandidate
 from hermes.sre.context import IncidentWork
-from hermes.sre.undo import ChangeRecorder, PrepareChange
+from hermes.sre.coordination import names_of
+from hermes.sre.undo import ChangeRecorder, PrepareChange, changed_files
 
 MAX_CONCURRENT_SCANS = 3
 """A host in trouble has few resources."""
@@ -314,6 +315,7 @@ class PlaybookResponder:
                     playbook=skill.name,
                     bundled=skill.origin == "bundled",
                     find_test=partial(_same_test, test),
+                    purpose=self._purpose_of(matched),
                 )
                 if (attempt := await self._run_matched(matched, scan, changes)) is not None:
                     self.used.add(attempt.skill)
@@ -389,6 +391,11 @@ class PlaybookResponder:
             and (skill.category == CLUSTER_CATEGORY) == (cluster is not None)
         ]
 
+    def _purpose_of(self, matched: SignatureMatch) -> str:
+        about = self._work.details.service
+        text = f"{matched.candidate.playbook.summary}{found_facts(matched.found.values)}"
+        return f"{about}: {text}" if about else text
+
     async def _run_matched(
         self, matched: SignatureMatch, scan: SignatureScan, changes: ChangeRecorder
     ) -> PlaybookAttempt | None:
@@ -398,11 +405,6 @@ class PlaybookResponder:
             return None
         candidate, work = current.candidate, self._work
         name = candidate.skill.name
-        found = current.found.values.items()
-        fault = f"{name} {sorted(each for each in found if each[0] != UNDO_FOLDER_PARAMETER)}"
-        if owner := work.context.claims.claim_fault(work.details.incident, fault):
-            self.refuted = f"{name} found a fault that {owner} is about"
-            return None
         context = PlaybookContext(
             work.context.execute_for_run(work.details.run, changes.executor),
             work.publish,
@@ -415,6 +417,9 @@ class PlaybookResponder:
         )
         digest = candidate.skill.digest
         runner = PlaybookRunner(name, candidate.playbook, context, digest=digest)
+        if owner := self._claim(runner, current.found):
+            self.refuted = f"{name} found a fault that {owner} is about"
+            return None
         played = await runner.run(candidate.facts, signature=current.found)
         if changes.count or played.outcome == "applied":
             if played.outcome == "applied":
@@ -424,6 +429,17 @@ class PlaybookResponder:
             await self._publish_diagnosis(candidate, played)
             self.refused = f"{name} may not go on: {played.detail}"
         return None
+
+    def _claim(self, runner: PlaybookRunner, found: SignatureResult) -> str:
+        """Return the other incident that does the same already, or changes the same files. What the
+        probes print depends on the words of the alert; what the steps do does not."""
+        details, claims = self._work.details, self._work.context.claims
+        steps = runner.step_commands(found)
+        files = [f"file {each}" for each in changed_files(steps)]
+        owner = claims.claim_fault(details.incident, "\n".join(steps), files)
+        if not owner:
+            claims.begin_fix(details.incident, names_of(details))
+        return owner
 
     async def _publish_diagnosis(
         self, candidate: PlaybookCandidate, played: PlaybookRunResult
