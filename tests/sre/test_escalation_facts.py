@@ -314,7 +314,8 @@ def test_a_failing_check_that_the_errors_name_is_related() -> None:
         for seq, (name, ok) in enumerate(checks.items(), start=1)
     ]
     (found,) = related_lines(records, details, ["redis: connection refused"])
-    assert (found.text, found.evidence) == ("redis-16379 fails, too: no", (2,))
+    at = f"{records[1].event.at:%H:%M:%S} UTC"
+    assert (found.text, found.evidence) == (f"redis-16379 failed, too: no (at {at})", (2,))
     assert not list(related_lines(records, details, ["ValueError"]))
 
 

@@ -47,6 +47,27 @@ def fold(recorder: IncidentRecorder) -> Incident:
     return fold_incidents(records)[recorder.run]
 
 
+@pytest.mark.parametrize("title", ["web-1: 99 percent of the processors are busy", "web is down"])
+def test_a_value_that_was_measured_minutes_ago_is_shown_with_its_time(title: str) -> None:
+    recorder = IncidentRecorder()
+    recorder.opened(title)
+    recorder.checked("web-8000", ok=False, when="before")
+    checked = recorder.now
+    recorder.now += timedelta(minutes=5)
+    recorder.diagnosed(mechanism="", confidence=0.0, verdict="escalate", escalation=FACTS)
+    recorder.closed("escalated", "nobody", reason="nothing helped")
+    incident = fold(recorder)
+    text = "\n".join(escalation_lines(incident))
+    found, opened = incident.diagnosis, incident.details.opened_at
+    assert found is not None
+    measured = f"its title: as measured at {opened:%H:%M:%S} UTC"
+    assert (measured in text) is ("99" in title)
+    assert f"(collected at {found.at:%H:%M:%S} UTC)" in text
+    assert f"failing: web-8000 (at {checked:%H:%M:%S} UTC)" in text
+    update = render_update(incident, "", 0, opened + timedelta(minutes=3)).text
+    assert (measured in update) is ("99" in title)
+
+
 def test_one_reason_for_many_gaps_is_given_once_and_facts_stay() -> None:
     recorder = IncidentRecorder()
     recorder.opened("shop: nothing answers at 127.0.0.1:8000", service="shop")

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Literal
 
 import anyio
+import msgspec
 import pytest
 from incident_host import FIX, Host, events, run_commander
 
@@ -87,6 +88,21 @@ async def test_incidents_that_find_one_fault_fix_it_once(host: Host, count: int)
     assert len(set(claims.found)) == 1
     outcomes = sorted(each.outcome for each in events(host, IncidentClosed))
     assert outcomes == [*["recovered"] * (count - 1), "resolved"]
+
+
+async def test_a_fault_of_the_host_that_says_nothing_about_a_certificate_is_not_its_cause(
+    host: Host,
+) -> None:
+    host.playbook("full-disk", FIX)
+    host.playbook("web-certificate", ("touch well-web", "rm well-web"))
+    playbook = host.folder / "skills" / "full-disk" / "playbook.yaml"
+    playbook.write_text(playbook.read_text().replace("full-disk is down", "core dump fills a disk"))
+    opened = await host.open_incident()
+    title = "web: the certificate of /etc/web.crt has expired: Nov 10 08:00:00 2026 GMT"
+    case = msgspec.structs.replace(opened, title=title, labels={"kind": "certificate"})
+    async with host.context() as context:
+        ending = await Commander(context, case).run()
+    assert (ending.outcome, host.ledger) == ("resolved", ["web-certificate-1"])
 
 
 class Rules:

@@ -69,6 +69,8 @@ class IncidentDetails(Value, kw_only=True, frozen=True):
     title: str
     first_title: str = ""
     """The title that it was opened with, where it is called otherwise now; else empty."""
+    titled_at: datetime | None = None
+    """When it got its present title, where that is not the first one."""
     text: str = ""
     labels: dict[str, str] = field(default_factory=dict)
     severity: Severity = "P2"
@@ -156,6 +158,8 @@ class Incident(Value, kw_only=True, frozen=True):
     kept_attempt: int = 0
     """The last attempt whose changes helped, according to the checks."""
     failing: frozenset[str] | None = None
+    checked_at: datetime | None = None
+    """When the checks that `failing` names were last run."""
     """Checks that failed before anything was changed; None before the first check."""
     failed_before: frozenset[str] = frozenset()
     """Checks that failed in the work on it before it was opened again: an older problem."""
@@ -316,7 +320,8 @@ def _with_failed_check(incident: Incident, event: IncidentChecked) -> Incident:
     if event.ok:
         return replace(incident, failing=failing)
     weak = incident.weak if event.proves else incident.weak | {event.check}
-    return replace(incident, failing=failing | {event.check}, weak=weak)
+    failing = failing | {event.check}
+    return replace(incident, failing=failing, weak=weak, checked_at=event.at)
 
 
 def _after_work_event(
@@ -355,8 +360,8 @@ def _after_status_event(incident: Incident, event: object) -> Incident:
             graded = replace(incident, severity=event.severity, reason=reason)
             if event.title:
                 opened_as = incident.details.first_title or incident.details.title
-                called = replace(incident.details, title=event.title, first_title=opened_as)
-                graded = replace(graded, details=called)
+                called = replace(incident.details, title=event.title, titled_at=event.at)
+                graded = replace(graded, details=replace(called, first_title=opened_as))
             return replace(graded, graded_by_person=bool(by))
         case IncidentAcknowledged():
             first = incident.acknowledged_at or event.at
@@ -386,7 +391,8 @@ def _details_after(details: IncidentDetails, event: IncidentReopened) -> Inciden
     if not event.title or event.title == details.title:
         return details
     first = details.first_title or details.title
-    return replace(details, title=event.title, first_title=first, text=event.text)
+    new = replace(details, title=event.title, titled_at=event.at, text=event.text)
+    return replace(new, first_title=first)
 
 
 def _with_joined_alerts(incident: Incident, event: AlertsJoined) -> Incident:

@@ -273,7 +273,12 @@ def _configuration_lines(records: Sequence[JournalRecord]) -> Iterator[Escalatio
             last[each.event.check] = (each.seq, each.event)
     for seq, event in last.values():
         about = "unchecked" if event.unknown else "configuration"
-        yield EscalationLine(about=about, text=event.detail, evidence=(seq,))
+        yield EscalationLine(about=about, text=_dated(event.detail, event), evidence=(seq,))
+
+
+def _dated(text: str, event: IncidentChecked) -> str:
+    """The checks ran before anything was tried: what they measured may have changed since."""
+    return f"{text} (at {event.at:%H:%M:%S} UTC)"
 
 
 def related_lines(
@@ -291,7 +296,7 @@ def related_lines(
         words = {*_WORD.findall(event.check.casefold())}
         about_own = words & {details.service.casefold(), *map(str, subject.ports)}
         if not event.ok and not event.unknown and not about_own and words & named:
-            text = f"{event.check} fails, too: {event.detail}"
+            text = _dated(f"{event.check} failed, too: {event.detail}", event)
             yield EscalationLine(about="related", text=text, evidence=(seq,))
 
 

@@ -3,8 +3,9 @@
 import re
 import textwrap
 from collections.abc import Iterable, Iterator, Sequence
+from datetime import datetime
 
-from hermes.core.events.incidents import EscalationLine
+from hermes.core.events.incidents import EscalationLine, IncidentDiagnosed
 from hermes.core.foreign_text import visible_line
 from hermes.core.incident import Incident
 from hermes.plumbing.units import format_duration
@@ -17,6 +18,8 @@ from hermes.sre.triage.topology import alert_location
 
 MAX_LINES, MAX_LINE_CHARS, MAX_REASON_CHARS = 23, 100, 84
 """With its title a notification fills a screen of 24 lines."""
+MAX_VALUE_AGE_S = 30.0
+"""Values that were measured longer ago are shown with their time."""
 _REFUSED_CHECK = re.compile(r"^(\S+) may not go on: not allowed: .*", re.DOTALL)
 _ON_COPIES = re.compile(r"\bon (?:a copy|copies)\b")
 FACT_LABELS = {
@@ -54,6 +57,7 @@ def escalation_lines(incident: Incident) -> list[str]:
             f"{lasts}, since {since}" + (f", on {host}" if host else "") + reopened_text(incident),
         ),
         ("impact", incident.reason),
+        title_time(incident, closed.at),
     ]
     symptoms = _symptoms(incident)
     label, cause = cause_line(incident)
@@ -62,7 +66,7 @@ def escalation_lines(incident: Incident) -> list[str]:
     head += _attempt_lines(incident)
     id = incident.details.incident
     where = [
-        ("all facts", f"hermes incident show {id}"),
+        ("all facts", f"hermes incident show {id}" + _collected_text(found)),
         ("report", incident.report_path or f"hermes incident report {id}"),
     ]
     gaps = [
@@ -83,6 +87,19 @@ def reopened_text(incident: Incident) -> str:
     """Return what a duration leaves open: a reopened incident may have been fine in between."""
     at = incident.reopened_at
     return f"; reopened at {at:%H:%M:%S} UTC, it may have been fine before" if at else ""
+
+
+def title_time(incident: Incident, now: datetime) -> tuple[str, str]:
+    """When the values in the title were measured; nothing where it has none, or they are recent."""
+    at = incident.details.titled_at or incident.details.opened_at
+    old = (now - at).total_seconds() >= MAX_VALUE_AGE_S
+    shown = old and any(map(str.isdigit, incident.details.title))
+    return "its title", f"as measured at {at:%H:%M:%S} UTC" if shown else ""
+
+
+def _collected_text(found: IncidentDiagnosed | None) -> str:
+    collected = found is not None and found.escalation
+    return f" (collected at {found.at:%H:%M:%S} UTC)" if found is not None and collected else ""
 
 
 def _symptoms(incident: Incident) -> list[str] | None:
@@ -119,7 +136,8 @@ def _attempt_lines(incident: Incident) -> Iterator[tuple[str, str]]:
 def _gap_lines(incident: Incident) -> Iterator[tuple[str, str]]:
     """Return why it was escalated, what the checks say, and what the models excluded."""
     closed, found = incident.closed, incident.diagnosis
-    yield "failing", ", ".join(sorted(incident.failing or ()))
+    failing, at = ", ".join(sorted(incident.failing or ())), incident.checked_at
+    yield "failing", f"{failing} (at {at:%H:%M:%S} UTC)" if failing and at else failing
     for text in found.ruled_out if found is not None else ():
         yield "excluded by the model", text
     reason = closed.reason if closed is not None else ""

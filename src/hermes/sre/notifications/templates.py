@@ -21,7 +21,7 @@ from hermes.core.foreign_text import visible_line
 from hermes.core.incident import Incident
 from hermes.core.messages import Value
 from hermes.plumbing.units import format_duration, format_size, ordinal
-from hermes.sre.notifications.escalation_text import escalation_lines, reopened_text
+from hermes.sre.notifications.escalation_text import escalation_lines, reopened_text, title_time
 from hermes.sre.reports.experiments import tested_text
 from hermes.sre.reports.statements import cause_line, incident_times, outcome_text, resolver_of
 from hermes.sre.triage.topology import alert_location
@@ -137,7 +137,7 @@ def render_question(incident: Incident) -> NotificationText:
 
 
 def render_update(incident: Incident, doing: str, waiting: int, now: datetime) -> NotificationText:
-    lines = [("phase", phase_text(incident)), ("now", doing)]
+    lines = [("phase", phase_text(incident)), ("now", doing), title_time(incident, now)]
     if incident.diagnosis is not None:
         lines.append(cause_line(incident))
     if waiting:

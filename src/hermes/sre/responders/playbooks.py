@@ -14,6 +14,7 @@ from hermes.core.events.incidents import IncidentDiagnosed
 from hermes.core.incident import AlertFacts, Incident
 from hermes.core.messages import Value
 from hermes.skills.library import Skill
+from hermes.skills.matching import extract_terms
 from hermes.skills.playbook.commands import ExecuteCall, PlaybookContext, find_root_commands
 from hermes.skills.playbook.runner import (
     PlaybookRunner,
@@ -26,6 +27,7 @@ from hermes.sre.assessment.remaining_faults import find_remaining_faults
 from hermes.sre.cause import FixCandidate
 from hermes.sre.context import IncidentWork
 from hermes.sre.coordination import names_of
+from hermes.sre.triage.severity import SEPARATE_PROBLEM_KINDS
 from hermes.sre.undo import ChangeRecorder, PrepareChange, changed_files
 
 MAX_CONCURRENT_SCANS = 3
@@ -192,6 +194,17 @@ def found_facts(found: Mapping[str, str]) -> str:
     facts = {name: found[name] for name in FACT_KEYS if name in found}
     listed = ", ".join(f"{n} {text}" for n, text in facts.items() if len(text) <= MAX_FACT_CHARS)
     return f" (found here: {listed})" if listed else ""
+
+
+def may_explain(playbook: Playbook, facts: AlertFacts) -> bool:
+    """Return whether what the playbook finds may be evidence about this problem. A full disk or an
+    expired certificate is measured: another fault of the host, such as what fills a disk, says
+    nothing about a certificate. A service may fail because of anything."""
+    signature, kind = playbook.signature, facts.labels.get("kind", "")
+    if kind not in SEPARATE_PROBLEM_KINDS or signature.alert or not signature.words:
+        return True
+    terms = {*extract_terms(f"{kind} {facts.title}")}
+    return any(terms & {*extract_terms(words)} for words in signature.words)
 
 
 class PlaybookAttempt(Value, kw_only=True, frozen=True):
@@ -387,6 +400,7 @@ class PlaybookResponder:
             for facts in views
             for skill in matcher.candidates(facts)
             if skill.playbook is not None
+            and may_explain(skill.playbook, facts)
             and skill.name not in left_out
             and (skill.category == CLUSTER_CATEGORY) == (cluster is not None)
         ]
