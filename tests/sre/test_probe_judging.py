@@ -57,9 +57,9 @@ class Looks:
             "3.1 seconds for status 200 from http://a/",
         ),
         (
-            "-1 days are left for 127.0.0.1:443; "
-            "the certificate of 127.0.0.1:443 has expired: Nov 17 15:10:39 2026 GMT",
-            "the certificate of 127.0.0.1:443 has expired: Nov 17 15:10:39 2026 GMT",
+            "0 days are left for 127.0.0.1:443; "
+            "the certificate of 127.0.0.1:443 has expired: Nov 9 15:10:39 2026 GMT, 8 days ago",
+            "the certificate of 127.0.0.1:443 has expired: Nov 9 15:10:39 2026 GMT, 8 days ago",
         ),
         (
             "60 days are left for 127.0.0.1:443; "

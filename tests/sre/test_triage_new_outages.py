@@ -328,12 +328,13 @@ def test_a_recovery_names_the_services_of_its_incident_that_do_not_work() -> Non
 
 def test_what_a_person_reported_and_nobody_resolves_holds_up_no_recovery() -> None:
     harness = TriageHarness()
-    opened = harness.open_incident("n", **NGINX)
-    harness.close_incident(opened.incident, "escalated")
-    said = {**NGINX, "source": "person", "kind": ""}
-    harness.raise_alert("p", "nginx is down", **said)
+    said = harness.open_incident("p", "nginx is down", service="nginx", source="person")
+    harness.close_incident(said.incident, "closed")
     harness.wait(600)
-    harness.resolve("n", **NGINX)
+    opened = harness.open_incident("cpu", "nginx: 99 percent of one processor", **CPU)
+    harness.close_incident(opened.incident, "escalated")
+    harness.wait(600)
+    harness.resolve("cpu", **CPU)
     harness.wait(600)
     assert opened.incident in {each.incident for each in harness.events(IncidentRecovered)}
 

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import msgspec
+from anyio import to_thread
 from anyio.abc import TaskGroup, TaskStatus
 
 from hermes.app.application import Application
@@ -14,6 +15,7 @@ from hermes.app.models import refuse_own_address
 from hermes.core.errors import SettingsError
 from hermes.plumbing.http_service import HttpRoute
 from hermes.settings.load import LoadedSettings
+from hermes.sre.probes.configured_ports import find_configured_port
 from hermes.sre.probes.inventory import read_inventories
 from hermes.sre.watch import IncidentWatch
 
@@ -103,10 +105,9 @@ async def _serve_alerts(
         """Without the port the watch goes on: a host that is not watched is worse. The port is not
         tried again: a watch that takes it while its owner is down prevents the repair."""
         try:
-            if owner := find_port_owner(loaded.home, web.port):
+            if why := await to_thread.run_sync(_why_not_listen, loaded):
                 raise AlertListenError(
-                    f"port {web.port} belongs to {owner}, a service of this host; choose another "
-                    "one: hermes config set web.port 8090"
+                    f"{why}; choose another port: hermes config set web.port 8090"
                 )
             await serve_alerts(
                 application.bus, web, token=token, watch=status, api=api, task_status=task_status
@@ -116,6 +117,16 @@ async def _serve_alerts(
             task_status.started("")
 
     return str(await group.start(serve))
+
+
+def _why_not_listen(loaded: LoadedSettings) -> str:
+    """Return whose port it is; empty when it is free. On the first start no service is known that
+    is down; a port that a person has chosen for Hermes may be named elsewhere, as in a proxy."""
+    port = loaded.settings.web.port
+    if owner := find_port_owner(loaded.home, port):
+        return f"port {port} belongs to {owner}, a service of this host"
+    file = "" if "web.port" in loaded.origins else find_configured_port(port)
+    return f"{file} gives port {port} to something else" if file else ""
 
 
 def find_port_owner(home: Path, port: int) -> str:

@@ -38,6 +38,8 @@ _MAD_FACTOR = 1.4826
 """Converts the median absolute deviation to a standard deviation."""
 MIN_UNUSUAL = {"processes": 100.0}
 """How much more than usual is a failure at least, by kind."""
+MIN_SPREAD = {"http": 0.5}
+"""The least spread of the usual values, by kind, where it is not one: seconds of a page."""
 MAX_HEADLINE_CHARS = 120
 INTENDED_QUESTION = "is this intended?"
 ENTER_MARGIN = {"load": 0.1, "zombies": 0.1}
@@ -266,10 +268,11 @@ def _unusual_reason(
         return ""
     usual = median(values)
     spread = _MAD_FACTOR * median(abs(each - usual) for each in values)
-    # A constant value has no spread: allow a tenth of it, or one.
-    most = usual + settings.spread * max(spread, abs(usual) / 10, 1.0)
+    # A constant value has no spread: allow a tenth of it, or the least of its kind.
+    least = MIN_SPREAD.get(probe.kind, 1.0)
+    most = usual + settings.spread * max(spread, abs(usual) / 10, least)
     most = max(most, usual + MIN_UNUSUAL.get(probe.kind, 0.0))
-    return f"while usual is {usual:g}, at most {most:g}" if value > most else ""
+    return f"while usual is {usual:.3g}, at most {most:.3g}" if value > most else ""
 
 
 def learn_value(values: Sequence[float], verdict: ProbeVerdict, probe: Probe) -> tuple[float, ...]:

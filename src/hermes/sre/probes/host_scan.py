@@ -245,6 +245,7 @@ class LoggedRequests(Value, kw_only=True, frozen=True):
     """Requests for one path, by the log of a service."""
 
     unit: str
+    """Or the path of its log."""
     method: str
     path: str
     times: int
@@ -464,7 +465,8 @@ def _parse_http(rows: ScanRows) -> dict[int, dict[str, int]]:
 
 
 def _parse_logged_requests(rows: ScanRows) -> Iterator[LoggedRequests]:
-    for unit, what, times, good, last in _rows_of(rows, "asked", 5):
+    asked = (*_rows_of(rows, "asked", 5), *_rows_of(rows, "paged", 5))
+    for unit, what, times, good, last in asked:
         method, _, path = what.partition(" ")
         yield LoggedRequests(
             unit=unit,

@@ -243,7 +243,9 @@ class ProbeScheduler:
             results = await self._run_probes([scheduled], math.inf)
         scheduled.slow = anyio.current_time() - began > self._settings.quick / 2
         if results is not None:
-            await self._apply_results([(scheduled, results[scheduled.probe.name], runs)])
+            result = results[scheduled.probe.name]
+            # A good answer that came late is one slow answer: the short run was cut off.
+            await self._apply_results([(scheduled, result, runs if result.code else 1)])
 
     async def _run_probes(
         self, due: Sequence[ScheduledProbe], max_timeout_s: float

@@ -61,7 +61,12 @@ request_logs() {
   printf '%s\n' "$files" | sed 's/^\([^ ]*\) \([^ ]*\) \(.*\)/log=\3\t\2\t\1/'
   printf '%s\n' "$files" | awk '$2 > 0' | cut -d' ' -f3- | xargs -d '\n' tail -v -c 8192 2>/dev/null | cut -c 1-500 |
     awk '/^==> \/.* <==$/ { f = substr($0, 5, length($0) - 8); next }
-      /(GET|POST|PUT|DELETE|PATCH|HEAD) [^ ]+( HTTP\/[0-9.]+)?"? [1-5][0-9][0-9]( |$)/ && ++n[f] == 2 { print "requestlog=" f }'
+      /hermes-probe/ { next }
+      match($0, /(GET|POST|PUT|DELETE|PATCH|HEAD) [^ ]+( HTTP\/[0-9.]+)?"? [1-5][0-9][0-9]( |$)/) {
+        r = substr($0, RSTART, RLENGTH); split(r, w, " "); match(r, / [1-5][0-9][0-9] ?$/); s = substr(r, RSTART + 1, 3)
+        if (++n[f] == 2) print "requestlog=" f
+        p = f "\t" w[1] " " w[2]; asked[p]++; last[p] = s; if (s < 400) good[p]++ }
+      END { for (p in asked) if (asked[p] > 1) print "paged=" p "\t" asked[p] "\t" good[p] + 0 "\t" last[p] }' | head -n 200
 }
 listeners() {
   if have ss; then
@@ -167,12 +172,12 @@ opened() {
 }
 ask() {
   local said n s h k
-  said=$(curl -s -m "$2" --fail-early -w '%{http_code} ' -o /dev/null "http://127.0.0.1:$1/" -o /dev/null "http://127.0.0.1:$1/health")
+  said=$(curl -s -A hermes-probe -m "$2" --fail-early -w '%{http_code} ' -o /dev/null "http://127.0.0.1:$1/" -o /dev/null "http://127.0.0.1:$1/health")
   n=$?; read -r s h <<< "$said"
   case $n.$s in
     28.*) ;;
     *.000|*.400)
-      k=$(curl -ks -m "$2" -o /dev/null -w '%{http_code}' "https://127.0.0.1:$1/")
+      k=$(curl -ks -A hermes-probe -m "$2" -o /dev/null -w '%{http_code}' "https://127.0.0.1:$1/")
       if [ "$k" != 000 ]; then
         n=$(timeout 2 openssl s_client -connect "127.0.0.1:$1" </dev/null |
           openssl x509 -noout -ext subjectAltName | sed -n 's/.*DNS:\([A-Za-z0-9_.-]*\).*/\1/p')

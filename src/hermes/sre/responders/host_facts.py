@@ -110,7 +110,7 @@ def _host_collectors() -> tuple[FactCollector, ...]:
         "%p\\n' 2>/dev/null | sort -rn | head -n 12"
     )
     postgres = (
-        'command -v psql >/dev/null && psql -w -h 127.0.0.1 -U postgres -Atc "select pid, state, '
+        'command -v psql >/dev/null && runuser -u postgres -- psql -XAtwc "select pid, state, '
         "wait_event_type, now() - xact_start, left(query, 90) from pg_stat_activity where state is "
         'not null order by xact_start nulls last limit 20"'
     )

@@ -13,9 +13,10 @@ echo "HOST:PORT takes connections"
 """
 _HTTP = r"""
 if command -v curl >/dev/null; then
-  b=$(curl -ksS -m "$t" -w '\nstatus=%{http_code} took=%{time_total}' -- "$u" 2>&1 | tail -c 262144)
+  b=$(curl -ksS -A hermes-probe -m "$t" -w '\nstatus=%{http_code} took=%{time_total}' \
+    -- "$u" 2>&1 | tail -c 262144)
 else
-  b=$(wget -S -T "$t" -t 1 -O - -- "$u" 2>&1 | tail -c 262144)
+  b=$(wget -U hermes-probe -S -T "$t" -t 1 -O - -- "$u" 2>&1 | tail -c 262144)
   s=$(printf '%s\n' "$b" | sed -n 's/^ *HTTP\/[0-9.]* \([0-9]*\).*/\1/p' | tail -n 1)
   b="$b
 status=${s:-000} took=0"
@@ -174,7 +175,7 @@ def cron_command(probe: Probe, before: str | None) -> str:
 
 
 _POSTGRES = r"""
-r=$(pg_isready -h "$h" -p "$p" -t 3 2>&1) || { echo "$r"; exit 1; }
+r=$(pg_isready -h "$h" -p "$p" -U "${who:-postgres}" -d "$db" -t 3 2>&1) || { echo "$r"; exit 1; }
 echo "$r"
 [ -n "$who" ] || exit 0
 q="select round(100.0 * count(*) / current_setting('max_connections')::int) from pg_stat_activity"
