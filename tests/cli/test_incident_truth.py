@@ -22,7 +22,16 @@ from rich.console import Console
 
 sys.path.insert(0, str(Path(__file__).parent.parent / "sre"))
 from incident_facts import Facts, facts_of, same_span
-from incident_life import MODELS, PLAYBOOKS, SERVICES, Life, events_of, lives
+from incident_life import (
+    MEASURED,
+    MODELS,
+    PLAYBOOKS,
+    SERVICES,
+    SHELL_CODE,
+    Life,
+    events_of,
+    lives,
+)
 
 from hermes.cli.incidents.live_state import (
     event_line,
@@ -33,6 +42,7 @@ from hermes.core.events.operations import NotificationQueued
 from hermes.core.protocols import JournalRecord
 from hermes.memory.journal.sqlite_journal import SqliteJournal
 from hermes.sre.notifications.composer import NotificationComposer
+from hermes.sre.notifications.escalation_text import MAX_VALUE_AGE_S
 from hermes.sre.notifications.notification_state import NotificationState
 from hermes.sre.settings import NoticeSettings
 
@@ -41,6 +51,7 @@ NO_MODEL = re.compile(
 )
 """Sentences that say that no model was called."""
 MODEL = re.compile(r"\bmodels?\b|\bmdl-\w+", re.IGNORECASE)
+NEGATIVE = re.compile(r"(?<![\w.-])-\d+(?:\.\d+)? (?:s|min|h|d|days|percent)\b")
 ANSI = re.compile(r"\x1b\[[0-9;]*m")
 
 
@@ -233,6 +244,17 @@ def check_notice(notice: NotificationQueued, facts: Facts, now: datetime) -> Non
         assert facts.held and facts.status == "resolved", text
     if "RECOVERED" in notice.title:
         assert facts.status == "recovered", text
+        # Closed by the checks of the work on it, or seen by its probes.
+        assert facts.recovered is None or facts.recovered.observed, text
+    if facts.recovered is not None and notice.about == "resolved":
+        down = facts.recovered.still_failing
+        assert field(text, "still failing") == ", ".join(down), text
+        assert not any(each in field(text, "also failed") for each in down), text
+    assert SHELL_CODE not in notice.title, text
+    if notice.about == "approval-needed":
+        assert text.splitlines()[-1].startswith("command: "), text
+    assert not NEGATIVE.search(text), text
+    check_value(notice, facts, now)
     check_facts(text, facts, all_of_them=False)
     if "ESCALATED" in notice.title:
         assert facts.status == "escalated", text
@@ -249,6 +271,16 @@ def check_notice(notice: NotificationQueued, facts: Facts, now: datetime) -> Non
     if shown := field(text, "by"):
         by, name = facts.answered_by
         assert by != "nobody" and name in shown, text
+
+
+def check_value(notice: NotificationQueued, facts: Facts, now: datetime) -> None:
+    """A value in a title that is sent later has the time of its measurement."""
+    assert facts.opened_at is not None
+    old = (now - facts.opened_at).total_seconds() >= MAX_VALUE_AGE_S
+    late = notice.about == "escalated" or (notice.about == "update" and "⏳" in notice.title)
+    if late and old and MEASURED in notice.title and "incidents are open" not in notice.title:
+        measured = f"as measured at {facts.opened_at:%H:%M:%S} UTC"
+        assert field(notice.text, "its title") == measured, notice.text
 
 
 def check_notices(life: Life) -> None:

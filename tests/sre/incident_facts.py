@@ -109,7 +109,7 @@ class Facts:
         assert self.opened_at is not None
         at = None
         if self.recovered is not None:
-            at = self.recovered.recovered_at
+            at = self.recovered.recovered_at if self.recovered.observed else None
         elif self.held and self.verified and self.status in ("open", "resolved", "closed"):
             at = self.verified.at
         return None if at is None else max(0.0, (at - self.opened_at).total_seconds())

@@ -11,6 +11,7 @@ from typing import Any
 from hypothesis import strategies as st
 
 from hermes.core.events import Event
+from hermes.core.events.approvals import ActionAnnounced, ApprovalRequested, ApprovalSettled
 from hermes.core.events.incidents import (
     AlertRaised,
     AlertsJoined,
@@ -41,6 +42,8 @@ PLAYBOOKS = ("pb-one", "pb-two", "pb-three", "pb-four", "pb-five")
 MODELS = ("mdl-small", "mdl-large")
 PEOPLE = ("ann", "ben")
 REASONS = ("no systemctl on this host", "timed out after 10 s", "no journalctl on this host")
+MEASURED = "97 percent in use"
+SHELL_CODE, PURPOSE = "umask 077; printf x | base64 -d > /srv/a", "put back file /srv/a for it"
 SEVERITIES = ("P0", "P1", "P2", "P3")
 
 
@@ -86,6 +89,7 @@ class Life:
         self.calls += 1
         id, run = f"call-{self.run}-{self.calls}", run or self.run
         command = f"touch /srv/{self.calls}"
+        self._ask(id, run, command)
         self.write(
             ChangeBegan, call_id=id, command=command, undo="true", attempt=self.attempt, by=by
         )
@@ -96,6 +100,18 @@ class Life:
             failed = "[exit 1 · 0.1 s]" if self.chance() else "done"
             self.write(ToolFinished, run=run, result=ToolResult(call_id=id, content=failed))
         return id
+
+    def _ask(self, call: str, run: str, command: str) -> None:
+        how = self.one_of("unasked", "asked", "announced")
+        shown = f"{SHELL_CODE}; {command}"
+        asked = {"run": run, "approval": f"ask-{call}", "call_id": call, "shown": shown,
+                 "effects": ("write",), "purpose": self.one_of("", PURPOSE)}  # fmt: skip
+        if how == "asked":
+            self.write(ApprovalRequested, tool="terminal", **asked)
+        elif how == "announced":
+            self.write(ActionAnnounced, seconds=30.0, **asked)
+        if how != "unasked":
+            self.write(ApprovalSettled, run=run, approval=f"ask-{call}", outcome="approved")
 
     # How it comes up
 
@@ -121,7 +137,7 @@ class Life:
             AlertRaised,
             run="watch",
             fingerprint=f"{service}/port",
-            title=f"{service}: nothing answers",
+            title=f"{service}: {self.one_of('nothing answers', MEASURED)}",
             text=f"{service} does not answer at port 80",
             source=self.one_of("probe", "prometheus", "person"),
             labels=(("service", service),),
@@ -351,7 +367,7 @@ class Life:
         """People, monitors and time."""
         what = self.one_of("nothing", "recovery", "close", "reopen", "join")
         if what == "recovery" and self.status == "escalated":
-            self.write(IncidentRecovered, recovered_at=self.now, how="the probe passes")
+            self._recover()
         elif what == "close" and self.status in ("open", "escalated"):
             self.write(
                 IncidentClosed,
@@ -366,6 +382,19 @@ class Life:
                 self.work()
         elif what == "join" and self.status == "escalated":
             self._join()
+
+    def _recover(self) -> None:
+        """With, or without, another service of it that does not work."""
+        down = [self.service()] if self.chance() else []
+        for service in down:
+            self._raised(service)
+        self.write(
+            IncidentRecovered,
+            recovered_at=self.now,
+            how="the probe passes",
+            observed=self.chance(),
+            still_failing=tuple(down),
+        )
 
 
 @st.composite

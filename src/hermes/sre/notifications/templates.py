@@ -102,7 +102,10 @@ def render_recovered(incident: Incident) -> NotificationText:
     escalated = incident.closed is not None and incident.closed.outcome == "escalated"
     repair = incident_times(incident).repair
     lines = [
-        ("duration", format_duration(incident.duration_s(event.at)) + reopened_text(incident)),
+        (
+            "duration" if event.observed else "seen for",
+            format_duration(incident.duration_s(event.at)) + reopened_text(incident),
+        ),
         ("outage began", f"{incident.outage_began_at:%Y-%m-%d %H:%M:%S} UTC"),
         (
             "recovered" if event.observed else "last seen",
