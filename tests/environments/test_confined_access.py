@@ -1,8 +1,10 @@
 """What confined commands cannot reach by rights that their programs need for something else."""
 
 import os
+import shlex
 import socket
 import sqlite3
+import struct
 import sys
 import threading
 from collections.abc import AsyncIterator, Iterator
@@ -288,3 +290,32 @@ async def test_a_command_that_fills_the_disk_with_many_files_is_ended(
     async with here.confined(profile) as confined:
         result = await confined.run(f"rm -r {tmp_path}/out; echo removed", timeout=120)
         assert (result.output, confined.collect()) == ("removed\n", [])
+
+
+async def test_a_server_sees_the_user_that_a_confined_command_has_become(
+    here: LocalEnvironment, tmp_path: Path
+) -> None:
+    """PostgreSQL logs a user in by what the kernel says of the other end of its socket."""
+    at = tmp_path / "server"
+    seen: list[int] = []
+    with socket.socket(socket.AF_UNIX) as server:
+        server.bind(str(at))
+        at.chmod(0o777)
+        server.listen()
+
+        def answer() -> None:
+            for _ in range(2):
+                peer, _ = server.accept()
+                with peer:
+                    found = peer.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, 12)
+                    seen.append(struct.unpack("3i", found)[1])
+
+        thread = threading.Thread(target=answer)
+        thread.start()
+        text = f"import socket; socket.socket(socket.AF_UNIX).connect({str(at)!r})"
+        call = f"{sys.executable} -S -c {shlex.quote(text)}"
+        other = "setpriv --reuid 65534 --regid 65534 --clear-groups"
+        profile = ConfinementProfile(sockets=(str(at),))
+        said = await run(here, f"{call}; {other} {call}", profile)
+        thread.join()
+    assert seen == [0, 65534], said

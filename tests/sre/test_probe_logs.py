@@ -6,10 +6,12 @@ import anyio
 import pytest
 from probe_house import this_host
 
-from hermes.sre.probes.evaluation import ProbeVerdict, judge_probe
+from hermes.sre.probes.evaluation import ProbeState, ProbeVerdict, judge_probe
 from hermes.sre.probes.kinds.native_logs import probe_answers
+from hermes.sre.probes.log_silence import judge_silence
 from hermes.sre.probes.probe import Probe
 from hermes.sre.probes.probe_runner import ProbeResult, run_probes
+from hermes.sre.probes.scheduled_probe import ScheduledProbe
 from hermes.sre.settings import ProbeSettings
 
 pytestmark = pytest.mark.anyio
@@ -216,3 +218,15 @@ def test_answers_are_read_on_after_a_rotation(tmp_path: Path) -> None:
     log.path.rename(tmp_path / "access.log.1")
     log.answer("/invoice", 500, 2)
     assert log.look(after_s=15)[0] == 1
+
+
+@pytest.mark.parametrize(("seen", "judged"), [("unknown", "unknown"), ("fine", "fine")])
+def test_a_log_proves_no_recovery_where_no_check_of_its_service_could_be_made(
+    seen: ProbeState, judged: ProbeState
+) -> None:
+    log = ScheduledProbe(Probe(name="log", kind="log", what="/var/log/a", service="shop"), 0.0)
+    log.failed_at, log.written_since, log.judged_at = 10.0, 15.0, 20.0
+    port = ScheduledProbe(Probe(name="port-80", kind="port", what="80", service="shop"), 0.0)
+    port.verdict, port.judged_at = ProbeVerdict(probe="port-80", state=seen), 20.0
+    fine = ProbeVerdict(probe="log", state="fine", detail="0 new lines")
+    assert judge_silence(log, fine, [log, port]).state == judged

@@ -270,7 +270,7 @@ class ConnectionSupervisor:
                 name = address[3:].rstrip(b"\0").decode("utf-8", "replace")
                 self.refused(call, f"the abstract socket {name}")
                 raise PermissionError(EPERM, "")
-            return _connect_or_wait(call, fd, address)
+            return _connect_as_caller(call, fd, address)
         text = os.fsdecode(path)
         visible = text if text.startswith("/") else f"/proc/{call.pid}/cwd/{text}"
         real = os.path.realpath(visible)
@@ -280,7 +280,7 @@ class ConnectionSupervisor:
                 self.refused(call, f"the socket {real}")
                 raise PermissionError(EACCES, "")
             own = struct.pack("=H", _socket.AF_UNIX) + f"/proc/self/fd/{at}".encode() + b"\0"
-            return _connect_or_wait(call, fd, own)
+            return _connect_as_caller(call, fd, own)
         finally:
             os.close(at)
 
@@ -316,6 +316,34 @@ class ConnectionSupervisor:
             call.refuse(error)
         else:
             call.answer()
+
+
+def _connect_as_caller(call: NotifiedCall, fd: int, address: bytes) -> None:
+    """Connect as the user that the caller is by now: servers ask the kernel who has connected."""
+    caller = _read_identity(call.pid)
+    own = (os.geteuid(), os.getegid(), os.getgroups())
+    if caller[0] == own[0]:
+        return _connect_or_wait(call, fd, address)
+    os.setgroups(caller[2])
+    os.setegid(caller[1])
+    try:
+        os.seteuid(caller[0])
+        _connect_or_wait(call, fd, address)
+    finally:
+        os.seteuid(own[0])
+        os.setegid(own[1])
+        os.setgroups(own[2])
+
+
+def _read_identity(pid: int) -> "tuple[int, int, list[int]]":
+    """The effective user and group of a process, and its further groups."""
+    found: dict[str, list[int]] = {}
+    with open(f"/proc/{pid}/status", encoding="ascii", errors="replace") as file:  # noqa: PTH123
+        for line in file:
+            name, _, numbers = line.partition(":")
+            if name in ("Uid", "Gid", "Groups"):
+                found[name] = [int(each) for each in numbers.split()]
+    return found["Uid"][1], found["Gid"][1], found["Groups"]
 
 
 def _connect_or_wait(call: NotifiedCall, fd: int, address: bytes) -> None:

@@ -56,16 +56,18 @@ def _state_probes(log: ScheduledProbe, schedule: Sequence[ScheduledProbe]) -> li
 
 
 def _not_proven_fine(log: ScheduledProbe, schedule: Sequence[ScheduledProbe]) -> list[str]:
-    """Probes of the service of a log that fail, or have not run since it reported errors."""
-    return [
-        each.probe.name
-        for each in _state_probes(log, schedule)
-        if each.verdict is not None
-        and (
-            each.verdict.state == "failing"
-            or (each.verdict.state == "fine" and each.judged_at < log.failed_at)
-        )
-    ]
+    """Probes of the service of a log that fail, or have not run since it reported errors; all of
+    them where none could be made."""
+    probes = _state_probes(log, schedule)
+    states = {each.probe.name: _state_since(each, log.failed_at) for each in probes}
+    if {*states.values()} == {"unknown"}:
+        return list(states)
+    return [name for name, state in states.items() if state in ("failing", "old")]
+
+
+def _state_since(scheduled: ScheduledProbe, at: float) -> str:
+    state = scheduled.verdict.state if scheduled.verdict is not None else "unknown"
+    return "old" if state == "fine" and scheduled.judged_at < at else state
 
 
 def _is_unproven(log: ScheduledProbe, schedule: Sequence[ScheduledProbe]) -> bool:
