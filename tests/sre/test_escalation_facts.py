@@ -210,7 +210,7 @@ def test_a_change_of_content_of_mode_and_of_a_folder_are_told_apart() -> None:
         )
     )
     assert "written: /etc/nginx/nginx.conf (owner root)" in said[0]
-    assert "owner, mode or name changed: /srv/www/static (now root drwx------)" in said[1]
+    assert "or owner, mode or name changed: /srv/www/static (now root drwx------)" in said[1]
     assert "a file was added, removed or renamed in /srv/shop" in said[2]
 
 

@@ -70,7 +70,7 @@ class IncidentDetails(Value, kw_only=True, frozen=True):
     first_title: str = ""
     """The title that it was opened with, where it is called otherwise now; else empty."""
     titled_at: datetime | None = None
-    """When it got its present title, where that is not the first one."""
+    """When the alert was raised that gave it its present title; None: when it was opened."""
     text: str = ""
     labels: dict[str, str] = field(default_factory=dict)
     severity: Severity = "P2"
@@ -99,6 +99,7 @@ def incident_details(opened: IncidentOpened) -> IncidentDetails:
         seen_before=opened.seen_before,
         opened_at=opened.at,
         since=opened.since,
+        titled_at=opened.titled_at,
     )
 
 
@@ -391,8 +392,8 @@ def _details_after(details: IncidentDetails, event: IncidentReopened) -> Inciden
     if not event.title or event.title == details.title:
         return details
     first = details.first_title or details.title
-    new = replace(details, title=event.title, titled_at=event.at, text=event.text)
-    return replace(new, first_title=first)
+    new = replace(details, title=event.title, titled_at=event.titled_at or event.at)
+    return replace(new, text=event.text, first_title=first)
 
 
 def _with_joined_alerts(incident: Incident, event: AlertsJoined) -> Incident:

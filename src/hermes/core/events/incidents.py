@@ -58,6 +58,8 @@ class IncidentOpened(BaseEvent, tag="incident.opened", kw_only=True, frozen=True
     """Numbers of the events `alert.raised` that it was opened for."""
     facts: tuple[tuple[str, str], ...] = ()
     """More of the alert: its text and labels, so that the incident can be read on its own."""
+    titled_at: datetime | None = None
+    """When the alert that gave it its title was raised; None: just before."""
     since: datetime | None = None
 
 
@@ -118,6 +120,7 @@ class IncidentReopened(BaseEvent, tag="incident.reopened", kw_only=True, frozen=
     incident: str
     by: str
     reason: str = ""
+    titled_at: datetime | None = None
     title: str = ""
     """What the incident is called from now on; empty where its title still fits."""
     text: str = ""

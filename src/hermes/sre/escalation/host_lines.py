@@ -474,7 +474,8 @@ def _file_change(row: HostRow) -> _Change | None:
         return _Change(changed_at, _CONTENT_CHANGE, folder, name, more, row)
     if row[4].startswith(ACCOUNT_FILES):
         return None  # only its metadata: mounts and backups change that
-    what = "owner, mode or name changed:"
+    # A copy that keeps its times looks like this as well.
+    what = "replaced by an older file, or owner, mode or name changed:"
     return _Change(changed_at, what, folder, name, f" (now {row[2]} {row[3]})", row)
 
 

@@ -191,6 +191,7 @@ class Triage:
             reason=f"{series.title}: {why}"[:300],
             title=series.title[:200],
             text=series.alert.text if series.alert is not None else "",
+            titled_at=series.alert.at if series.alert is not None else None,
         )
         incident.apply(event)
         return [event]
@@ -225,6 +226,7 @@ class Triage:
             alerts=numbers,
             facts=self._facts(series, alert, before, now),
             since=alert.since,
+            titled_at=alert.at,
         )
         incident = self._state.open_incident(event)
         self._correlation.index_incident(incident)

@@ -6,6 +6,8 @@ timeout 5 find /etc /opt /srv /usr/local /var/www /var/spool/cron ~root/.ssh -xd
   xargs -0 stat -c "%Z$T%Y$T%U$T%A$T%n$T%s" 2>/dev/null | sort -rn | awk -F "$T" '{ f = $5; sub(/\/[^\/]*$/, "", f) } ++seen[f] <= 8' |
   head -n 60 | sed 's/^/file=/'
 [ "${PIPESTATUS[0]}" = 124 ] && { echo cut=1; echo "unchecked=all changed files: the search took more than 5 s"; }
+hidden=$(timeout 5 find /etc /opt /srv /usr/local -xdev -maxdepth 4 -type d ! -readable -print -quit 2>/dev/null)
+[ -n "$hidden" ] && { echo cut=1; echo "unchecked=changes below $hidden, which Hermes may not read"; }
 from=$(date -d "@$(($(date +%s) - minutes * 60))" '+%Y-%m-%d %H:%M:%S' 2>/dev/null)
 for f in /var/log/dpkg.log /var/log/dnf.rpm.log /var/log/pacman.log; do
   [ -r "$f" ] && tail -c 65536 "$f" | awk -v from="$from" '{ t = $0; sub(/^\[/, "", t); sub(/T/, " ", t) }
