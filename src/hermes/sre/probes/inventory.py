@@ -5,7 +5,7 @@ folder. From then on they are expected: when one is missing, its probes still ru
 """
 
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext, suppress
 from datetime import datetime
 from pathlib import Path
@@ -469,3 +469,19 @@ def _is_temporary_listener(listener: Listener, scan: HostScan, criteria: Service
 def _folder(process: HostProcess, scan: HostScan) -> str:
     started = scan.started.get(process.pid)
     return started.folder if started is not None else ""
+
+
+def names_of_services(scan: HostScan, known: Iterable[str] = ()) -> list[str]:
+    """The longest first."""
+    names = {*known} | {unit.service for unit in scan.units}
+    names |= {each.service for each in scan.listeners} | {each.name for each in scan.supervised}
+    return sorted(names - {""}, key=lambda name: (-len(name), name))
+
+
+def service_of_log(path: str, services: Sequence[str]) -> str:
+    """The service that the name of the file contains as a word, or that of a folder above it."""
+    for part in reversed(path.removeprefix("/var/log/").split("/")):
+        for name in services:
+            if re.search(rf"(?<![A-Za-z0-9]){re.escape(name)}(?![A-Za-z0-9])", part):
+                return name
+    return ""
