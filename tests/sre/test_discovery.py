@@ -240,6 +240,19 @@ def test_pages_that_may_change_something_are_never_asked_for() -> None:
     assert asked == ["http://127.0.0.1:8080/", "http://127.0.0.1:8080/items"]
 
 
+def test_pages_that_users_request_by_a_log_file_are_asked_for_without_systemd() -> None:
+    survey = parse_scan(
+        "have=curl\nat=100\nlisten=0.0.0.0\t80\tnginx\t 7\nhttp=80\t/\t200\n"
+        "log=/var/log/nginx/access.log\t900\t99\nrequestlog=/var/log/nginx/access.log\n"
+        "paged=/var/log/nginx/access.log\tGET /report\t9\t9\t200\n"
+        "paged=/var/log/nginx/access.log\tGET /logout\t9\t9\t200\n"
+        "paged=/var/log/other.log\tGET /strange\t9\t9\t200\n"
+    )
+    found = [probe for probe in propose_probes(survey).probes if probe.kind == "http"]
+    assert [each.what for each in found] == ["http://127.0.0.1:80/", "http://127.0.0.1:80/report"]
+    assert all(each.baseline for each in found), "one that becomes slow is noticed"
+
+
 def test_a_taken_port_does_not_make_the_thief_part_of_the_case() -> None:
     now = {"now": "fine"}
     probes = (

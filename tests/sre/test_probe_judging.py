@@ -8,6 +8,7 @@ import pytest
 
 from hermes.sre.probes.evaluation import (
     INTENDED_QUESTION,
+    ProbeState,
     ProbeVerdict,
     headline,
     judge_probe,
@@ -173,3 +174,19 @@ def test_some_processes_more_than_usual_wake_nobody_and_a_flood_says_what_is_usu
     flood = judge(400.0)
     assert flood.state == "failing"
     assert headline(flood.detail).endswith("while usual is 30, at most 130")
+
+
+@pytest.mark.parametrize(
+    ("usual", "now", "state"),
+    [(0.02, 7.0, "failing"), (0.02, 1.2, "fine"), (2.0, 4.5, "fine"), (2.0, 7.0, "failing")],
+)
+def test_a_page_that_takes_seconds_longer_than_usual_is_noticed(
+    usual: float, now: float, state: ProbeState
+) -> None:
+    probe = Probe(name="http-80", kind="http", what="http://127.0.0.1/", baseline=True)
+    result = ProbeResult(probe="http-80", code=0, text=f"{now:g} seconds for status 200", value=now)
+    verdict = judge_probe(probe, result, (usual,) * 30, ProbeSettings())
+    assert verdict.state == state
+    assert ("while usual is" in verdict.detail) is (state == "failing")
+    few = judge_probe(probe, result, (usual,) * 5, ProbeSettings())
+    assert few.state == "fine", "nothing is known yet"

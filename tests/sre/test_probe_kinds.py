@@ -8,8 +8,10 @@ import subprocess
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
+import anyio
 import pytest
 from probe_house import Pages, eventually, free_port, look, policy_at, this_host, web_server
 
@@ -18,6 +20,7 @@ from hermes.core.errors import SettingsError
 from hermes.core.messages import Risk, ToolCall
 from hermes.sre.probes.admission import READ_EFFECTS
 from hermes.sre.probes.discovery import propose_probes
+from hermes.sre.probes.evaluation import headline
 from hermes.sre.probes.host_scan import parse_scan
 from hermes.sre.probes.probe import Probe, ProbeKind, shell_command_of
 
@@ -85,6 +88,26 @@ async def test_a_web_page_is_judged_by_status_body_and_time(tmp_path: Path) -> N
         hung = await look(tmp_path, a("http", url, timeout=0.5))
         assert hung.state == "failing"
     assert (await look(tmp_path, a("http", url))).state == "failing"
+
+
+EXPIRED = """
+openssl req -newkey rsa:2048 -nodes -keyout k.pem -subj /CN=shop.example -out r.pem
+mkdir new; touch index; echo 01 > serial
+printf '%s\\n' '[ca]' default_ca=d '[d]' database=index serial=serial new_certs_dir=new \\
+  default_md=sha256 policy=p '[p]' commonName=supplied > conf
+openssl ca -batch -config conf -selfsign -keyfile k.pem -in r.pem -out old.pem \\
+  -startdate "$1" -enddate "$2"
+"""
+
+
+async def test_how_long_ago_a_certificate_ended_is_said_in_words(tmp_path: Path) -> None:
+    ends = datetime.now(UTC) - timedelta(days=8, hours=2)
+    times = [f"{at:%Y%m%d%H%M%SZ}" for at in (ends - timedelta(days=90), ends)]
+    await anyio.run_process(["bash", "-ec", EXPIRED, "make", *times], cwd=tmp_path)
+    seen = await look(tmp_path, a("certificate", str(tmp_path / "old.pem")))
+    assert seen.state == "failing"
+    assert headline(seen.detail).endswith("GMT, 8 days ago"), seen.detail
+    assert "-" not in seen.detail.partition(" days")[0]
 
 
 @contextmanager

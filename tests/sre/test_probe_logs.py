@@ -9,7 +9,7 @@ from probe_house import this_host
 from hermes.sre.probes.evaluation import ProbeState, ProbeVerdict, judge_probe
 from hermes.sre.probes.kinds.native_logs import probe_answers
 from hermes.sre.probes.log_silence import judge_silence
-from hermes.sre.probes.probe import Probe
+from hermes.sre.probes.probe import Probe, shell_command_of
 from hermes.sre.probes.probe_runner import ProbeResult, run_probes
 from hermes.sre.probes.scheduled_probe import ScheduledProbe
 from hermes.sre.settings import ProbeSettings
@@ -230,3 +230,16 @@ def test_a_log_proves_no_recovery_where_no_check_of_its_service_could_be_made(
     port.verdict, port.judged_at = ProbeVerdict(probe="port-80", state=seen), 20.0
     fine = ProbeVerdict(probe="log", state="fine", detail="0 new lines")
     assert judge_silence(log, fine, [log, port]).state == judged
+
+
+@pytest.mark.parametrize(("agent", "code"), [("hermes-probe", 0), ("curl/8.1", 1)])
+async def test_our_own_requests_are_no_users_who_get_errors(
+    tmp_path: Path, agent: str, code: int
+) -> None:
+    log = tmp_path / "access.log"
+    log.write_text(f'127.0.0.1 - - [x] "GET /cart HTTP/1.1" 500 12 "-" "{agent}"\n' * 4)
+    probe = Probe(name="it", kind="answers", what=str(log))
+    assert probe_answers(probe, "")[0] == code
+    async with this_host(tmp_path) as here:
+        result = await here.run(shell_command_of(probe), timeout=60)
+    assert result.exit_code == code, result.output

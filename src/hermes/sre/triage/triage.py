@@ -367,13 +367,13 @@ class Triage:
         if any(each.location.service == incident.service for each in outages):
             return None  # one symptom of it has ended, because the service has ended
         watched = [each for each in members if not each.withdrawn]
+        basis = _log_only_text(watched)
         return IncidentRecovered(
             run=incident.id,
             at=now,
             incident=incident.id,
             recovered_at=calm_at,
-            how=f"{_resolved_by_text(watched)}; no failure for {span.total_seconds():g} s"
-            f"{(basis := _log_only_text(watched))}",
+            how=f"{_resolved_by_text(watched)}; no failure for {span.total_seconds():g} s{basis}",
             observed=basis != LOG_ONLY_TEXT,
             still_failing=tuple(dict.fromkeys(each.label for each in (*apart, *outages))),
         )

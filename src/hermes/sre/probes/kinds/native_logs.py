@@ -14,6 +14,8 @@ from hermes.sre.probes.probe import UNKNOWN_EXIT_CODE, Probe
 MAX_LINE_BYTES, MAX_LINES = 300, 5000
 MAX_LOG_AGE_S, MAX_RECENT_BYTES, MAX_RECENT_LINES = 15.0, 65_536, 200
 MIN_BAD_ANSWERS, MIN_FAILURE_S, FORGET_PAGE_S = 3, 10, 1800
+OWN_AGENT = "hermes-probe"
+"""By what our own requests are known in a log."""
 MAX_FAILING_PAGES, MAX_PAGE_CHARS = 20, 200
 _ERROR_WORDS = tuple(word.encode() for word in ERROR_PATTERN.split("|"))
 """Searched one by one: a case-insensitive regular expression takes seconds for megabytes."""
@@ -171,6 +173,8 @@ def _count_answers(lines: list[str], failures: dict[str, _PageFailure], now: int
             continue
         count += 1
         page, number = request[1][:MAX_PAGE_CHARS], int(status[1])
+        if number >= 500 and OWN_AGENT in line:
+            continue  # no user has seen it; the probe that asked says so itself
         if number < 500 and number != 429:
             failures.pop(page, None)
         elif page in failures or len(failures) < MAX_FAILING_PAGES:
