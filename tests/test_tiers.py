@@ -56,11 +56,13 @@ def test_a_file_without_a_test_of_the_chosen_tier_is_not_loaded() -> None:
 
 
 @pytest.mark.command
-def test_tests_of_one_file_run_in_one_process() -> None:
-    done = _pytest("-n", "2", "-vv", "-p", "no:cacheprovider", "-k", "an_entry_names", __file__)
+def test_tests_of_one_file_run_in_one_process_and_their_processor_time_is_shown() -> None:
+    words = ["-n", "2", "-vv", "-p", "no:cacheprovider", "--cpu-times", "1"]
+    done = _pytest(*words, "-k", "an_entry_names", __file__)
     workers = re.findall(r"^\[(gw\d)\] .* PASSED", done.stdout, re.MULTILINE)
     assert len(workers) == len(ENTRIES), done.stdout
     assert len(set(workers)) == 1
+    assert re.search(rf" s +{len(ENTRIES)}  \S*test_tiers\.py", done.stdout), done.stdout
 
 
 PROGRAM_TESTS = """

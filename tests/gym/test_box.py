@@ -1,7 +1,10 @@
 """A real host in a box: what runs in it, what it cannot reach, and that nothing is left of it."""
 
 import os
+import select
 import shutil
+import signal
+import socket
 import sys
 from collections.abc import Awaitable, Callable
 from pathlib import Path
@@ -11,7 +14,11 @@ import pytest
 
 from hermes.core.errors import EnvironmentFailed
 from hermes.environments.boxes.box import Box
-from hermes.environments.boxes.local_backend import LocalBoxBackend, open_forkserver
+from hermes.environments.boxes.local_backend import (
+    Forkserver,
+    LocalBoxBackend,
+    open_forkserver,
+)
 from hermes.environments.sandboxing import support
 from hermes.gym.box.environment import host_environment
 from hermes.gym.episodes.episode import build_host_plan
@@ -275,6 +282,24 @@ async def test_an_ordinary_user_without_spare_user_numbers_has_a_box_too(tmp_pat
         check=False,
     )
     assert done.stdout.decode() == "0\nmine\nwrote\n\n0\nwrote\n\n", done.stderr.decode()
+
+
+def test_an_answer_that_comes_too_late_is_not_that_of_the_next_box(tmp_path: Path) -> None:
+    links = [socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET) for _ in range(2)]
+    (ours_late, late), (ours, theirs) = links
+    server = Forkserver(timeout_s=0.2)
+    with (tmp_path / "errors").open("w") as errors, ours_late, late, theirs:
+        os.kill(server.pid, signal.SIGSTOP)
+        with pytest.raises(EnvironmentFailed):
+            server.spawn(late.fileno(), errors.fileno())
+        os.kill(server.pid, signal.SIGCONT)
+        server.timeout_s = 120.0
+        _, process = server.spawn(theirs.fileno(), errors.fileno())
+        theirs.close()
+        ours.close()
+        assert select.select([process], [], [], 120.0)[0], "this is the process of another box"
+        os.close(process)
+    server.stop()
 
 
 async def test_boxes_of_a_forkserver_are_separate_and_end_like_others() -> None:

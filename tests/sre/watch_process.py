@@ -115,6 +115,7 @@ class WatchProcess:
             "PATH": path,
             "LANG": "C.UTF-8",
             "PYTHONPATH": str(Path(hermes.__file__).parents[1]),  # what is tested, not installed
+            "PYTHONFAULTHANDLER": "1",  # a crash before the watch asks for it says where it was
         }
 
     def kill(self) -> None:

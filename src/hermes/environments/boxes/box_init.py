@@ -399,19 +399,22 @@ def run_forkserver() -> None:
         data, files = messages.receive_message(link)
         if not data:
             os._exit(0)
+        answer = _socket.socket(fileno=files.pop())
         try:
-            _fork_box_init(link, files)
+            _fork_box_init(link, answer, files)
         except OSError as error:
-            messages.send_message(link, messages.ANSWER_FAILED + str(error).encode())
+            _send_answer(answer, messages.ANSWER_FAILED + str(error).encode())
+        answer.close()
         for fd in files:
             os.close(fd)
 
 
-def _fork_box_init(link: _socket.socket, files: list[int]) -> None:
+def _fork_box_init(link: _socket.socket, answer: _socket.socket, files: list[int]) -> None:
     pid = os.fork()
     if pid == 0:
         try:
             link.close()
+            answer.close()
             box_link, stderr_file = files
             os.dup2(stderr_file, 2)
             if box_link != LINK_FD:
@@ -424,9 +427,16 @@ def _fork_box_init(link: _socket.socket, files: list[int]) -> None:
             os._exit(1)
     process = os.pidfd_open(pid)
     try:
-        messages.send_message(link, messages.ANSWER_OK + b"%d" % pid, (process,))
+        _send_answer(answer, messages.ANSWER_OK + b"%d" % pid, (process,))
     finally:
         os.close(process)
+
+
+def _send_answer(link: _socket.socket, answer: bytes, files: tuple[int, ...] = ()) -> None:
+    try:
+        messages.send_message(link, answer, files)
+    except OSError:
+        return  # Hermes no longer waits for it
 
 
 def _reap_children() -> None:

@@ -14,7 +14,6 @@ import signal
 import socket
 import sys
 import tempfile
-import threading
 from collections.abc import AsyncGenerator, Callable, Sequence
 from contextlib import asynccontextmanager
 from functools import partial
@@ -391,21 +390,27 @@ def _is_world_accessible(path: str) -> bool:
     return not is_root() or all(each.stat().st_mode & 0o001 for each in folders)
 
 
-class _Forkserver:
-    def __init__(self) -> None:
+class Forkserver:
+    def __init__(self, timeout_s: float = BOX_INIT_TIMEOUT_S) -> None:
         self._socket, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-        self._socket.settimeout(BOX_INIT_TIMEOUT_S)
-        self._lock = threading.Lock()  # `spawn` is called from worker threads
+        self._socket.settimeout(timeout_s)
+        self.timeout_s = timeout_s
         with theirs, tempfile.TemporaryFile() as stderr_file:
-            self._pid = start_box_program("run_forkserver", theirs.fileno(), stderr_file.fileno())
+            self.pid = start_box_program("run_forkserver", theirs.fileno(), stderr_file.fileno())
 
     def spawn(self, link_fd: int, stderr_fd: int) -> tuple[int, int]:
+        """Called from worker threads. Each request has a socket for its answer: one that comes too
+        late is not taken for that of the next request."""
+        ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        ours.settimeout(self.timeout_s)
         try:
-            with self._lock:
-                messages.send_message(self._socket, b"fork", (link_fd, stderr_fd))
-                answer, files = messages.receive_message(self._socket)
+            with ours:
+                with theirs:
+                    given = (link_fd, stderr_fd, theirs.fileno())
+                    messages.send_message(self._socket, b"fork", given)
+                answer, files = messages.receive_message(ours)
         except OSError as error:
-            raise EnvironmentFailed(f"the forkserver of boxes has ended: {error}") from error
+            raise EnvironmentFailed(f"the forkserver of boxes does not answer: {error}") from error
         if answer[:1] != messages.ANSWER_OK or not files:
             why = answer[1:].decode("utf-8", "replace") or "it has ended"
             raise EnvironmentFailed(f"no box could be started: {why}")
@@ -413,13 +418,13 @@ class _Forkserver:
 
     def stop(self) -> None:
         self._socket.close()
-        os.waitpid(self._pid, 0)
+        os.waitpid(self.pid, 0)
 
 
 @asynccontextmanager
 async def open_forkserver() -> AsyncGenerator[BoxOpener, None]:
     """Yields an opener. Close all its boxes before leaving the context."""
-    forkserver = await to_thread.run_sync(_Forkserver)
+    forkserver = await to_thread.run_sync(Forkserver)
     try:
         yield partial(open_local_box, spawner=forkserver.spawn)
     finally:

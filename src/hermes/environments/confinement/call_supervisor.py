@@ -13,7 +13,7 @@ import select
 import struct
 from errno import EACCES, EAGAIN, ECONNREFUSED, EINPROGRESS, EPERM
 
-from hermes.environments.confinement import kernel
+from hermes.environments.confinement import kernel, process_control
 
 NOTIFY_RECEIVE, NOTIFY_SEND, NOTIFY_ID_VALID, NOTIFY_ADD_DESCRIPTOR, NOTIFY_SET_FLAGS = (
     0xC0502100,
@@ -350,7 +350,7 @@ def _connect_or_wait(call: NotifiedCall, fd: int, address: bytes) -> None:
     """Answers the call. A separate process waits while the queue of the socket is full."""
     if _connects_at_once(fd, address):
         call.answer()
-    elif os.fork() == 0:
+    elif fork_waiting_process():
         try:
             _connect(fd, address)
             call.answer()
@@ -358,6 +358,20 @@ def _connect_or_wait(call: NotifiedCall, fd: int, address: bytes) -> None:
             call.refuse(error.errno or EPERM)
         finally:
             os._exit(0)
+
+
+def fork_waiting_process() -> bool:
+    """Return True in a new process, which may wait where the supervisor must not.
+
+    It ends with the supervisor: it holds the listener too, and other calls would wait for ever.
+    """
+    supervisor = os.getpid()
+    if os.fork() != 0:
+        return False
+    process_control.die_with_parent()
+    if os.getppid() != supervisor:
+        os._exit(0)
+    return True
 
 
 def _connects_at_once(fd: int, address: bytes) -> bool:

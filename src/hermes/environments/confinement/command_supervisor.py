@@ -23,6 +23,7 @@ from hermes.environments.confinement.call_supervisor import (
     ConnectionSupervisor,
     NotifiedCall,
     OwnedTerminals,
+    fork_waiting_process,
     signed_int,
     socket_option,
 )
@@ -309,7 +310,7 @@ def _lock_or_wait(call: NotifiedCall, fd: int) -> None:
     except BlockingIOError:
         if operation & fcntl.LOCK_NB:
             raise
-    if os.fork() == 0:
+    if fork_waiting_process():
         try:
             fcntl.flock(fd, operation)
             call.answer()

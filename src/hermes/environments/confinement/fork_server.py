@@ -86,14 +86,16 @@ def _open_peer_process(link: _socket.socket) -> int:
         return -1
 
 
-def _send_answer(fd: int, answer: bytes) -> None:
+def _send_answer(fd: int, answer: bytes) -> bool:
+    """Return False when Hermes no longer waits for it."""
     link = _socket.socket(fileno=os.dup(fd))
     try:
         messages.send_message(link, answer)
     except OSError:
-        return  # Hermes no longer waits for it
+        return False
     finally:
         link.close()
+    return True
 
 
 class _SpareProcess:
@@ -158,8 +160,10 @@ def _wait_for_command(
         listener = enforcement.enforce(VerdictRules.unpack(request.rules))
         leader = struct.pack("=i", os.getpid())
         messages.send_message(supervisor, leader + request.rules, (listener, files[1]))
-        _send_answer(files[0], own)
-        _exec_command(request, files)
+        # Only the supervisor keeps it: once that has ended, no call waits for its answer.
+        os.close(listener)
+        if _send_answer(files[0], own):
+            _exec_command(request, files)
     except OSError as error:
         _send_answer(files[0], own)
         _send_answer(files[0], messages.ANSWER_FAILED + str(error).encode())

@@ -17,7 +17,7 @@ import anyio
 from hermes.core.errors import EnvironmentFailed, ToolError
 from hermes.environments.processes.process_tree import ProcessTree, process_birth
 from hermes.environments.processes.shell_session import ShellSession
-from hermes.environments.processes.spawn import ChildProcess, wait_for_exit
+from hermes.environments.processes.spawn import ChildProcess, close_awaited, wait_for_exit
 from hermes.environments.shell import new_tree_mark
 
 OUTPUT_WINDOW_BYTES = 204_800
@@ -278,7 +278,8 @@ class PtyProcess:
                     break
             except OSError:  # EIO: the other end is closed
                 break
-            with anyio.move_on_after(_EXIT_POLL_INTERVAL_S):
+            waiting = contextlib.suppress(anyio.ClosedResourceError)
+            with anyio.move_on_after(_EXIT_POLL_INTERVAL_S), waiting:
                 await anyio.wait_readable(self._terminal)
         await self.wait()
         self.close()
@@ -289,7 +290,7 @@ class PtyProcess:
         try:
             with anyio.fail_after(_PTY_INPUT_TIMEOUT_S):
                 await write_all(self._terminal, data.replace(b"\r\n", b"\r").replace(b"\n", b"\r"))
-        except (TimeoutError, OSError) as error:
+        except (TimeoutError, OSError, anyio.ClosedResourceError) as error:
             raise ToolError("the process does not take its input") from error
 
     async def wait(self) -> int | None:
@@ -310,7 +311,7 @@ class PtyProcess:
 
     def close(self) -> None:
         if self._terminal >= 0:
-            os.close(self._terminal)
+            close_awaited(self._terminal)
             self._terminal = -1
 
 

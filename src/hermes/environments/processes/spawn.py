@@ -108,6 +108,15 @@ class ChildProcess:
             await wait_for_exit(self.pid)
         return code
 
+    async def wait_or_kill(self, timeout_s: float) -> None:
+        """Gives it some time to end by itself; not cancelled."""
+        with anyio.CancelScope(shield=True):
+            with anyio.move_on_after(timeout_s):
+                await self.wait()
+            if self.reap() is None:
+                os.kill(self.pid, signal.SIGKILL)
+                await self.wait()
+
     def reap(self) -> int | None:
         """The exit code; None while it runs."""
         if self.code is None:
@@ -148,6 +157,15 @@ async def wait_readable(descriptor: int) -> None:
         await ready.wait()
     finally:
         loop.remove_reader(descriptor)
+
+
+def close_awaited(descriptor: int) -> None:
+    """Closes a descriptor for which a task may wait with `anyio`: that gets `ClosedResourceError`.
+
+    The event loop would otherwise keep the number, and never report the next file that gets it.
+    """
+    anyio.notify_closing(descriptor)
+    os.close(descriptor)
 
 
 def _is_running(pid: int) -> bool:

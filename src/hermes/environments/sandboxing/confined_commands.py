@@ -6,6 +6,7 @@ that cannot be confined is not run.
 """
 
 import contextlib
+import errno
 import os
 import socket
 from collections.abc import Mapping, Sequence
@@ -28,6 +29,7 @@ from hermes.environments.confinement.verdict_paths import (
     outside_reason,
     resolve_rules,
 )
+from hermes.environments.processes.process_tree import STOP_GRACE_S, ProcessTree
 from hermes.environments.processes.spawn import ChildProcess, StartProgram, wait_readable
 from hermes.environments.sandboxing.launcher_client import (
     LauncherClient,
@@ -35,6 +37,7 @@ from hermes.environments.sandboxing.launcher_client import (
     too_long_error,
 )
 from hermes.environments.sandboxing.root_commands import add_root_commands, uses_root_launcher
+from hermes.environments.shell import TREE_VARIABLE
 
 START_TIMEOUT_S = 20.0
 SUPPORT_MODULE = "hermes.environments.sandboxing.support"
@@ -111,10 +114,15 @@ class ForkServerClient:
         """The process id of the command. Raises `EnvironmentFailed` if it cannot start."""
         answer, link = await self._ask(request, files)
         answers = [answer]
-        with link:
+        try:
             while answer := await _receive_answer(link):  # a successful exec closes the socket
                 answers.append(answer)
-        pid = next((int(each[1:]) for each in answers if each[:1] == messages.ANSWER_OK), 0)
+        except BaseException:
+            await _withdraw(request, link, answers)
+            raise
+        finally:
+            link.close()
+        pid = _process_id(answers)
         problem = next((each[1:] for each in answers if each[:1] == messages.ANSWER_FAILED), b"")
         if pid and not problem:
             return pid
@@ -131,15 +139,15 @@ class ForkServerClient:
             line = self._server = self._server or LauncherClient(launcher_argv("fork_server"))
             try:
                 answer, link = await _exchange_messages(line, request, files)
-            except OSError as error:
-                if error.errno == 90:
+            except (OSError, anyio.ClosedResourceError) as error:
+                if getattr(error, "errno", 0) == errno.EMSGSIZE:
                     raise too_long_error() from error
-                answer, link = b"", None
-            if answer and link is not None:
-                return answer, link
-            if link is not None:
+            else:
+                if answer:
+                    return answer, link
                 link.close()
-            await self.close()
+            if self._server is line:  # another command may have replaced it already
+                await self.close()
         raise EnvironmentFailed("not run: the process that confines commands does not start")
 
     async def close(self) -> None:
@@ -156,7 +164,7 @@ class ForkServerClient:
             spare = int(answer[1:])
         await line.close()
         if spare:
-            await ChildProcess(spare).wait()
+            await ChildProcess(spare).wait_or_kill(START_TIMEOUT_S)
 
 
 async def _exchange_messages(
@@ -166,12 +174,30 @@ async def _exchange_messages(
     ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
     ours.setblocking(False)
     try:
-        with theirs:
+        with theirs, anyio.fail_after(START_TIMEOUT_S):
             await _send_request(line, request, (theirs.fileno(), *files))
         return await _receive_answer(ours), ours
     except BaseException:
+        await _withdraw(request, ours, [])
         ours.close()
         raise
+
+
+async def _withdraw(request: LauncherRequest, link: socket.socket, answers: list[bytes]) -> None:
+    """Nobody waits for the command any more: it does not start, or it is killed."""
+    link.shutdown(socket.SHUT_RD)  # the process that has not answered yet cannot: it ends
+    while answer := link.recv(4096):
+        answers.append(answer)
+    pid = _process_id(answers) if request.kind == "run" else 0
+    if pid:
+        mark = dict(request.variables).get(os.fsencode(TREE_VARIABLE), b"")
+        with anyio.move_on_after(STOP_GRACE_S, shield=True):
+            await ProcessTree(os.fsdecode(mark), pid).kill()
+            await ChildProcess(pid).wait()
+
+
+def _process_id(answers: list[bytes]) -> int:
+    return next((int(each[1:]) for each in answers if each[:1] == messages.ANSWER_OK), 0)
 
 
 async def _send_request(

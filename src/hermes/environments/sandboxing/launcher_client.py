@@ -1,9 +1,9 @@
 """Starts a launcher and sends it requests: to run commands, and to read and replace files."""
 
 import contextlib
+import errno
 import fcntl
 import os
-import signal
 import socket
 import sys
 import tempfile
@@ -100,13 +100,9 @@ class LauncherClient:
 
     async def close(self) -> None:
         """Closing the socket ends all that runs in the sandbox."""
+        anyio.notify_closing(self._socket)
         self._socket.close()
-        with anyio.CancelScope(shield=True):
-            with anyio.move_on_after(LAUNCHER_TIMEOUT_S):
-                await self._child.wait()
-            if self._child.reap() is None:
-                os.kill(self._child.pid, signal.SIGKILL)
-                await self._child.wait()
+        await self._child.wait_or_kill(LAUNCHER_TIMEOUT_S)
         self._error_file.close()
 
     def send(self, data: bytes, files: tuple[int, ...]) -> None:
@@ -131,8 +127,8 @@ class LauncherClient:
                     await anyio.wait_writable(self._socket)
         except BaseException as error:
             ours.close()
-            if isinstance(error, OSError):
-                if error.errno == 90:  # EMSGSIZE
+            if isinstance(error, OSError | anyio.ClosedResourceError):
+                if getattr(error, "errno", 0) == errno.EMSGSIZE:
                     raise too_long_error() from error
                 raise sandbox_gone_error() from error
             raise
@@ -168,12 +164,12 @@ class LauncherCall:
     async def answer(self) -> tuple[bytes, bytes, list[int]]:
         """The next answer: kind, text, files. Raises `EnvironmentFailed` if the sandbox ended."""
         while True:
-            await anyio.wait_readable(self._link)
             try:
+                await anyio.wait_readable(self._link)
                 data, files = messages.receive_message(self._link)
             except BlockingIOError:
                 continue
-            except OSError as error:
+            except (OSError, anyio.ClosedResourceError) as error:
                 raise sandbox_gone_error() from error
             if not data:
                 raise sandbox_gone_error()
@@ -212,6 +208,7 @@ class LauncherCall:
 
     def close(self) -> None:
         """Kills what still runs."""
+        anyio.notify_closing(self._link)
         self._link.close()
 
 

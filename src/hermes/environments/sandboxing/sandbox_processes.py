@@ -18,6 +18,7 @@ from hermes.environments.processes.output import (
     drain_output,
 )
 from hermes.environments.processes.run import TIMEOUT_EXIT_CODE
+from hermes.environments.processes.spawn import close_awaited
 from hermes.environments.sandboxing.launcher_client import LauncherCall, LauncherClient
 
 RUN_READ_BYTES = 65_536
@@ -210,12 +211,12 @@ class _ProcessOutput:
     def close(self) -> None:
         self.finished = True
         for fd in {self.pipe, self.stdin} - {-1}:
-            os.close(fd)
+            close_awaited(fd)
         self.pipe = self.stdin = -1
         self._call.close()
 
     async def _wait_a_little(self) -> None:
-        with anyio.move_on_after(EXIT_POLL_INTERVAL_S):
+        with anyio.move_on_after(EXIT_POLL_INTERVAL_S), suppress(anyio.ClosedResourceError):
             await anyio.wait_readable(self.pipe)
             return
         with anyio.move_on_after(0.001), suppress(EnvironmentFailed, ToolError):
@@ -252,7 +253,7 @@ class SandboxProcess:
                 while data:
                     await anyio.wait_writable(self._stream.stdin)
                     data = data[os.write(self._stream.stdin, data) :]
-        except (TimeoutError, OSError, ValueError) as error:
+        except (TimeoutError, OSError, ValueError, anyio.ClosedResourceError) as error:
             raise ToolError("the process does not take its input") from error
 
     async def wait(self) -> int | None:
