@@ -1,6 +1,7 @@
 """A received message as a conversation gets it, and as a hint for the incident of its thread."""
 
 from dataclasses import dataclass
+
 from hermes.app.chats.context import ChatContext
 from hermes.app.chats.media import MessageParts
 from hermes.core.errors import HermesError
