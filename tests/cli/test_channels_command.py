@@ -35,6 +35,7 @@ def test_what_each_channel_needs_is_named(hermes: Hermes) -> None:
         "not configured",
         "needs DISCORD_BOT_TOKEN",
     )
+    assert rows["signal"]["detail"] == "needs channels.signal.url, channels.signal.account"
     assert rows["slack"]["detail"] == "SLACK_APP_TOKEN is missing"
     assert rows["telegram"]["status"] == "idle"
     assert rows["log"]["kind"] == "sink"

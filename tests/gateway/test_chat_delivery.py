@@ -9,7 +9,7 @@ import pytest
 from listed_channel import ListedChannel, ThreadedChannel
 
 from hermes.core.bus import Bus
-from hermes.core.channels import Button, OutgoingMessage, press_data
+from hermes.core.channels import Address, Button, OutgoingMessage, press_data
 from hermes.core.errors import DeliveryError
 from hermes.core.events.operations import (
     NotificationAttempted,
@@ -151,6 +151,23 @@ async def test_without_threads_the_messages_of_an_incident_answer_the_first(tmp_
     )
     await deliver(journal, chat, folder=tmp_path)
     assert [message.reply_to for message in chat.sent] == ["", "1"]
+
+
+async def test_the_incident_of_a_message_is_known_in_its_own_chat_and_after_a_restart(
+    tmp_path: Path,
+) -> None:
+    journal, chat = InMemoryJournal(), ListedChannel()
+    incident = {"about": "declared", "incident": "i"}
+    await journal.append(queued(1, to="", sinks=("chat",), **incident))
+    await journal.append(queued(2, to="chat:7", **incident))
+    await deliver(journal, chat, folder=tmp_path)
+    async with serving(journal, [chat], tmp_path) as outbox:
+
+        def found(where: str, reference: str) -> str:
+            return outbox.incident_of_message(Address.parse(where), reference, "home")
+
+        assert [found("chat:home", "1"), found("chat:7", "2")] == ["i", "i"]
+        assert [found("chat:7", "1"), found("chat:home", "2"), found("other:home", "1")] == [""] * 3
 
 
 async def test_an_edit_whose_message_is_gone_is_a_new_message_that_later_edits_replace(

@@ -90,6 +90,7 @@ class DeliveryState:
         self._threads = LimitedTable[tuple[str, str], str](MAX_REFERENCES)
         self._incidents = LimitedTable[str, str](MAX_REFERENCES)
         """By the address of their thread."""
+        self._incidents_of_messages = LimitedTable[tuple[str, str], str](MAX_REFERENCES)
         self._first_messages = LimitedTable[tuple[str, str], str](MAX_REFERENCES)
 
     def apply(self, recorded: JournalRecord) -> None:
@@ -143,6 +144,10 @@ class DeliveryState:
         """The incident whose thread this is; empty: no incident has it."""
         return self._incidents.get(address) or ""
 
+    def incident_of_message(self, destination: str, reference: str) -> str:
+        """The incident that this message of ours is about; empty: none that is known."""
+        return self._incidents_of_messages.get((destination, reference)) or ""
+
     def first_message(self, destination: str, incident: str) -> str:
         """The reference of the first message about an incident."""
         return self._first_messages.get((destination, incident)) or ""
@@ -180,6 +185,7 @@ class DeliveryState:
         if edits:  # the message that later edits of the same replace
             self._references[event.sink, edits] = event.reference
         if incident:
+            self._incidents_of_messages[event.sink, event.reference] = incident
             key = (event.sink, incident)
             if event.thread:
                 self._threads[key] = event.thread

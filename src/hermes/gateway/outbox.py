@@ -103,6 +103,12 @@ class Outbox:
         """The incident that this thread was opened for; empty: none."""
         return self._state.incident_of_thread(str(address))
 
+    def incident_of_message(self, address: Address, reference: str, home_chat: str) -> str:
+        """The incident that a message of ours in this chat is about; empty: none."""
+        destinations = [str(address), *([address.channel] if address.chat == home_chat else [])]
+        found = (self._state.incident_of_message(each, reference) for each in destinations)
+        return next(filter(None, found), "")
+
     async def wait_until_delivered(self) -> None:
         """Return once everything that is queued so far is sent or given up."""
         await self._wait_until_applied(await self._bus.journal.last())

@@ -121,6 +121,36 @@ async def test_the_conversation_knows_the_incident_and_only_reads_while_it_is_wo
     assert "state: escalated" in later.text
 
 
+async def test_without_threads_an_answer_to_a_message_of_the_incident_is_a_hint(
+    tmp_path: Path,
+) -> None:
+    replies = [says("I look."), says("Yes."), says("hello"), says("elsewhere")]
+    async with open_gateway(chat_settings(tmp_path, replies)) as gateway:
+        await declare(gateway)
+        (first,) = gateway.channel.shown
+        answer = {"thread": "", "mentioned": True}
+        gateway.channel.receive(said_in_group("I swapped the disk", quoted=first, **answer))
+        await gateway.channel.wait_for("I look.")
+        gateway.channel.receive(said_in_group("is it full?", BOB, quoted=first, **answer))
+        await gateway.channel.wait_for("Yes.")
+        gateway.channel.receive(said_in_group("something else", quoted="m99", **answer))
+        await gateway.channel.wait_for("hello")
+        gateway.channel.receive(said("in another chat", quoted=first))
+        await gateway.channel.wait_for("elsewhere")
+        hints = await gateway.events("incident.hint")
+        asked = [
+            each.message
+            for each in await gateway.events("message.added")
+            if each.message.role == "user"
+        ]
+    assert [(each.incident, each.text) for each in hints] == [
+        (INCIDENT, "I swapped the disk"),
+        (INCIDENT, "is it full?"),
+    ]
+    states = [any("title: web is down" in text.text for text in each.attached) for each in asked]
+    assert states == [True, True, False, False]
+
+
 async def test_status_is_for_the_person_and_the_report_for_the_thread(tmp_path: Path) -> None:
     async with open_gateway(chat_settings(tmp_path, []), ThreadChannel()) as gateway:
         await declare(gateway)

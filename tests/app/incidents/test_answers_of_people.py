@@ -352,3 +352,15 @@ async def test_a_second_yes_of_the_same_person_is_told_plainly(
     journal = await journal_with(request(count=count), yes)
     again = await answer_approval(loaded, journal, ASKED, "once", person="ben", via="telegram")
     assert (again.counts, again.text) == (False, f"ben has already approved it{rest}")
+
+
+async def test_an_answer_after_the_deciding_one_is_told_how_it_was_decided(
+    loaded: LoadedSettings,
+) -> None:
+    """The process that asked may need a moment to act on the first answer."""
+    yes = ApprovalAnswered(run="run-1", approval=ASKED, approved=True, by="ben", via="telegram")
+    journal = await journal_with(request(count=1, barred=()), yes)
+    late = await answer_approval(loaded, journal, ASKED, "deny", person="ann", via="telegram")
+    assert late.refusal == "settled"
+    assert late.text == f"{ASKED} was already settled: approved by ben"
+    assert [each for each in journal.events if isinstance(each, ApprovalAnswered)] == [yes]

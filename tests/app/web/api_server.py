@@ -49,6 +49,13 @@ class ApiServer:
         await self.journal.append(event)
         return text
 
+    async def first_event(self, kind: str) -> object:
+        while True:
+            last = await self.journal.last()
+            async for recorded in self.journal.read(kinds=(kind,)):
+                return recorded.event
+            await self.journal.changed(last)
+
     @asynccontextmanager
     async def client(self, token: str) -> AsyncIterator[httpx.AsyncClient]:
         headers = {"authorization": f"Bearer {token}"} if token else {}

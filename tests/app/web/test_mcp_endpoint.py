@@ -3,11 +3,13 @@
 import json
 from pathlib import Path
 
+import anyio
 import pytest
 from api_server import api_server, calls, runs, says
 from mcp import Client
 from mcp.client.streamable_http import streamable_http_client
 
+from hermes.core.events.approvals import ApprovalSettled
 from hermes.core.events.runs import RunStarted
 
 pytestmark = [pytest.mark.anyio, pytest.mark.command]
@@ -88,6 +90,27 @@ async def test_words_of_a_program_are_not_those_of_a_person(tmp_path: Path) -> N
         assert not (tmp_path / "home" / "MEMORY.md").exists()
         assert "port" in str(shown.content)
         assert "there is no skill" in str(missing.content)
+
+
+async def test_the_question_of_a_client_that_hangs_up_is_withdrawn(tmp_path: Path) -> None:
+    asked = {"name": "ask", "arguments": {"task": "clean up"}}
+    message = {"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": asked}
+    body = json.dumps(message)
+    async with api_server(tmp_path, [runs("rm -rf /srv/important"), says("done")]) as server:
+        head = f"POST /mcp HTTP/1.1\r\nHost: localhost\r\nContent-Length: {len(body)}\r\n"
+        head += f"Authorization: Bearer {await server.token()}\r\n"
+        head += "Content-Type: application/json\r\nAccept: application/json\r\n\r\n"
+        port = int(server.address.rpartition(":")[2])
+        with anyio.fail_after(120):
+            async with await anyio.connect_tcp("127.0.0.1", port) as connection:
+                await connection.send((head + body).encode())
+                await server.first_event("approval.requested")
+            settled = await server.first_event("approval.settled")
+        assert isinstance(settled, ApprovalSettled)
+        assert settled.outcome == "withdrawn"
+        async with server.client(await server.token()) as http:
+            again = await http.post("/mcp", json={**message, "method": "ping", "params": {}})
+        assert again.status_code == 200
 
 
 @pytest.mark.parametrize(

@@ -34,14 +34,6 @@ async def started_runs(server: ApiServer) -> list[RunStarted]:
     return [event for event in found if isinstance(event, RunStarted)]
 
 
-async def first_event(server: ApiServer, kind: str) -> object:
-    while True:
-        last = await server.journal.last()
-        async for recorded in server.journal.read(kinds=(kind,)):
-            return recorded.event
-        await server.journal.changed(last)
-
-
 async def test_a_completion_is_answered_and_its_run_belongs_to_the_person(tmp_path: Path) -> None:
     async with api_server(tmp_path, [says("all is well")]) as server:
         async with sdk(server, await server.token("alice")) as client:
@@ -222,9 +214,9 @@ async def test_the_question_of_a_client_that_hangs_up_is_withdrawn(
         with anyio.fail_after(120):
             async with await anyio.connect_tcp("127.0.0.1", port) as connection:
                 await connection.send(head.encode() + body)
-                await first_event(server, "approval.requested")
-            settled = await first_event(server, "approval.settled")
-            ended = await first_event(server, "turn.ended")
+                await server.first_event("approval.requested")
+            settled = await server.first_event("approval.settled")
+            ended = await server.first_event("turn.ended")
     assert isinstance(settled, ApprovalSettled)
     assert isinstance(ended, TurnEnded)
     assert settled.outcome == "withdrawn"

@@ -130,7 +130,7 @@ def open_gateway_parts(application: Application, outbox: Outbox | None = None) -
         return (await to_thread.run_sync(offer)).text
 
     unheard = UnheardMessages(context, offer_pairing)
-    chats = ChatService(context, unheard, incident_of_thread=outbox.incident_of_thread)
+    chats = ChatService(context, unheard, outbox)
     return GatewayParts(outbox, chats, context)
 
 

@@ -20,6 +20,7 @@ from hermes.gateway.delivery_state import (
     untried_destinations,
 )
 from hermes.gateway.manifest import CHANNEL_GROUP, configured_channels
+from hermes.gateway.settings import ChannelSettings
 from hermes.settings.load import LoadedSettings
 
 MIN_WAIT = timedelta(seconds=60)
@@ -121,8 +122,7 @@ def _chat_states(loaded: LoadedSettings) -> list[ChannelState]:
         section = getattr(loaded.settings.channels, name, None)
         each = configured.get(name)
         if each is None:
-            needed = ", ".join(getattr(section, "secret_names", ()))
-            detail = f"needs {needed}" if needed else ""
+            detail = _needs_text(name, section)
             if section is not None and not section.enabled:
                 detail = "switched off"
             found.append(ChannelState(name=name, detail=detail))
@@ -134,6 +134,14 @@ def _chat_states(loaded: LoadedSettings) -> list[ChannelState]:
             detail = "no running process serves it"
             found.append(ChannelState(name=name, status="idle", home=home, detail=detail))
     return found
+
+
+def _needs_text(name: str, section: ChannelSettings | None) -> str:
+    if section is None:
+        return ""
+    keys = [f"channels.{name}.{key}" for key in section.needed_keys]
+    needed = ", ".join([*section.secret_names, *keys])
+    return f"needs {needed}" if needed else ""
 
 
 def _sink_names(loaded: LoadedSettings) -> list[str]:

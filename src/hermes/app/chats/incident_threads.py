@@ -59,23 +59,25 @@ class IncidentThread:
     async def update(self) -> None:
         """Before a turn: whether it may change something."""
         if self._policy is not None:
-            data = await self._read()
+            data = await _read_if_there(self._journal, self._incident)
             self._policy.read_only = data is not None and is_worked_on(data.incident)
 
-    async def describe(self, person: str) -> tuple[AttachedText, ...]:
-        """The state of the incident now; alerts and outputs in it are words of others. What the
-        person said about it is theirs, and left out."""
-        data = await self._read()
-        if data is None:
-            return ()
-        author = f"hermes incident show {self._incident}"
-        return (AttachedText("output", describe_for_model(data, person), author),)
 
-    async def _read(self) -> ReportData | None:
-        try:
-            return await read_report_data(self._journal, self._incident)
-        except HermesError:
-            return None  # the incident is not in this journal any more
+async def attach_incident(journal: Journal, incident: str, person: str) -> tuple[AttachedText, ...]:
+    """The state of the incident now; alerts and outputs in it are words of others. What the person
+    said about it is theirs, and left out."""
+    data = await _read_if_there(journal, incident)
+    if data is None:
+        return ()
+    author = f"hermes incident show {incident}"
+    return (AttachedText("output", describe_for_model(data, person), author),)
+
+
+async def _read_if_there(journal: Journal, incident: str) -> ReportData | None:
+    try:
+        return await read_report_data(journal, incident)
+    except HermesError:
+        return None  # the incident is not in this journal any more
 
 
 def is_worked_on(incident: Incident) -> bool:

@@ -1,7 +1,6 @@
 """A received message as a conversation gets it, and as a hint for the incident of its thread."""
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 from hermes.app.chats.context import ChatContext
 from hermes.app.chats.media import MessageParts
@@ -11,9 +10,6 @@ from hermes.core.events.chats import ChatReceived, message_key
 from hermes.core.messages import AttachedText, Picture
 from hermes.core.protocols import Journal
 from hermes.gateway.inbox import speaker_label
-
-if TYPE_CHECKING:
-    from hermes.app.chats.incident_threads import IncidentThread
 
 
 @dataclass(frozen=True)
@@ -26,12 +22,10 @@ class PreparedMessage:
 
 
 class MessagePreparation:
-    """Prepares the messages of one session. `thread`: of the incident that the chat is about."""
+    """Prepares the messages of one session."""
 
-    def __init__(
-        self, context: ChatContext, run: str, to: str, thread: "IncidentThread | None"
-    ) -> None:
-        self._context, self._run, self._to, self._thread = context, run, to, thread
+    def __init__(self, context: ChatContext, run: str, to: str) -> None:
+        self._context, self._run, self._to = context, run, to
 
     async def hear(self, event: ChatReceived) -> MessageParts | None:
         """A voice message in words that the person has seen; None: they got the reason."""
@@ -55,12 +49,15 @@ class MessagePreparation:
         return await self._context.media.prepare(event, channel, self._keep_picture)
 
     async def prepare(self, event: ChatReceived, parts: MessageParts) -> PreparedMessage:
-        """Adds who speaks, where several people do, and what is known of the incident."""
+        """Adds who speaks, where several people do, and the state of the incident it is about."""
         text, attached = parts.text, parts.attached
         if not event.message.direct and text:
             text = f"{speaker_label(event.person, event.message.sender_name)}: {text}"
-        if self._thread is not None:
-            attached = (*attached, *await self._thread.describe(event.person))
+        if event.incident:
+            from hermes.app.chats.incident_threads import attach_incident
+
+            journal = self._context.application.journal
+            attached = (*attached, *await attach_incident(journal, event.incident, event.person))
         return PreparedMessage(
             message_key(event.message), event.person, text, attached, parts.pictures
         )

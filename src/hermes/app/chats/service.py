@@ -45,6 +45,7 @@ from hermes.core.events.chats import (
 from hermes.core.people import People
 from hermes.core.run_ids import new_id
 from hermes.gateway.inbox import Inbox, session_of
+from hermes.gateway.outbox import Outbox
 from hermes.gateway.settings import ChannelSettings
 from hermes.plumbing.long_running import HeapTrim
 
@@ -61,13 +62,12 @@ class ChatService:
         self,
         context: ChatContext,
         unheard: UnheardMessages,
-        *,
-        incident_of_thread: Callable[[Address], str],
+        outbox: Outbox,
     ) -> None:
         self.application = context.application
         self._context = context
         self._unheard = unheard
-        self._incident_of_thread = incident_of_thread
+        self._outbox = outbox
         self._inboxes: dict[str, Inbox] = {}
         self._workers: dict[str, SessionWorker] = {}
         self._heap_trim = HeapTrim()
@@ -137,7 +137,7 @@ class ChatService:
                 assert self._group is not None
                 self._group.start_soon(self._unheard.answer, message, decision)
                 return
-            event = await self._assign(channel, message, people)
+            event = await self._assign(channel, settings, message, people)
             # Recorded together: after a crash the hint is neither missing nor there twice.
             hints = await self._hints(event)
             (_, recorded), *_ = await self.application.bus.record(event, *hints)
@@ -158,7 +158,9 @@ class ChatService:
         return inbox
 
     def _is_own_thread(self, address: Address) -> bool:
-        return self._context.sessions.has_thread(address) or bool(self._incident_of_thread(address))
+        return self._context.sessions.has_thread(address) or bool(
+            self._outbox.incident_of_thread(address)
+        )
 
     async def _hints(self, event: ChatReceived) -> list[Event]:
         message = event.message
@@ -168,7 +170,11 @@ class ChatService:
         return await make_hints(self.application.journal, event, message.text)
 
     async def _assign(
-        self, channel: Channel, message: InboundMessage, people: People
+        self,
+        channel: Channel,
+        settings: ChannelSettings,
+        message: InboundMessage,
+        people: People,
     ) -> ChatReceived:
         """The message with its session, its run and its person."""
         thread = await self._thread_for(channel, message)
@@ -181,8 +187,17 @@ class ChatService:
             session=session,
             to=str(thread or message.address),
             person=people.actor_of(channel.name, message.sender),
-            incident=self._incident_of_thread(message.address) if message.address.thread else "",
+            incident=self._incident_of(message, settings.home_chat),
         )
+
+    def _incident_of(self, message: InboundMessage, home_chat: str) -> str:
+        """The incident whose thread it is in; without threads, the one that it answers."""
+        address = message.address
+        if address.thread:
+            return self._outbox.incident_of_thread(address)
+        if message.quoted and not message.pressed:
+            return self._outbox.incident_of_message(address, message.quoted, home_chat)
+        return ""
 
     async def _thread_for(self, channel: Channel, message: InboundMessage) -> Address | None:
         """A mention in a group opens a thread, where the platform has threads."""
@@ -240,7 +255,7 @@ class ChatService:
         before = self._workers.get(state.session)
         if before is not None and not before.closing and before.run_id == state.run:
             return before
-        incident = self._incident_of_thread(Address.parse(state.to))
+        incident = self._outbox.incident_of_thread(Address.parse(state.to))
         worker = SessionWorker(self._context, state.run, state.session, state.to, incident=incident)
         self._workers[state.session] = worker
         assert self._group is not None

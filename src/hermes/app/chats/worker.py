@@ -77,7 +77,7 @@ class SessionWorker:
         self._interrupted_by_message = False
         self._question: OpenQuestion | None = None
         self._thread = _open_thread(context, incident) if incident else None
-        self._preparation = MessagePreparation(context, run, to, self._thread)
+        self._preparation = MessagePreparation(context, run, to)
 
     @property
     def waiting(self) -> int:

@@ -4,6 +4,7 @@
 where it was done: cli, terminal, chat, web, or the name of a channel.
 """
 
+from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
 from typing import Literal
 
@@ -103,12 +104,11 @@ async def answer_approval(
     numbers = await journal.append(event)
     question.tally.add(event)
     outcome = await _wait_for_outcome(loaded, journal, question, numbers[-1])
+    text = _outcome_text(question, outcome)
+    if outcome == ("denied" if approved else "approved"):  # an answer at the same time was first
+        refusal, text = "settled", _settled_text(question, outcome, ())
     return AnswerOutcome(
-        approval=name,
-        by=person,
-        approved=approved,
-        outcome=outcome,
-        text=_outcome_text(question, outcome),
+        approval=name, by=person, approved=approved, refusal=refusal, outcome=outcome, text=text
     )
 
 
@@ -118,9 +118,7 @@ def _refusal(
     """Return why this answer does not count, as a word and as a sentence."""
     request, now, approved = question.request, datetime.now(UTC), verb in _SCOPES
     if question.settled is not None:
-        by = ", ".join(question.settled.by)
-        state = question.settled.outcome + (f" by {by}" if by else "")
-        return "settled", f"{request.approval} was already settled: {state}"
+        return "settled", _settled_text(question, question.settled.outcome, question.settled.by)
     if not question.is_open(now):
         return "over", f"{request.approval} is over: no one answered in time, so it is denied"
     if hash is not None and hash != request.hash and (hash or approved):
@@ -132,9 +130,16 @@ def _refusal(
     if approved and person in question.tally.yes:
         rest = f"; {request.count} different people must" if request.count > 1 else ""
         return "denied", f"{person} has already approved it{rest}"
+    if decided := question.tally.outcome:  # the process that asked has not acted on it yet
+        return "settled", _settled_text(question, decided, question.tally.by)
     if verb == "always" and (why := why_not_always(request)):
         return "denied", f"not permanently: {why}"
     return "", ""
+
+
+def _settled_text(question: ApprovalQuestion, outcome: str, by: Sequence[str]) -> str:
+    who = f" by {', '.join(by)}" if by else ""
+    return f"{question.request.approval} was already settled: {outcome}{who}"
 
 
 def _answer_event(

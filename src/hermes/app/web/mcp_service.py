@@ -159,7 +159,8 @@ class McpService:
             try:
                 return await conversation.say(task)
             finally:
-                await application.release(conversation.run)
+                with anyio.CancelScope(shield=True):  # also when the client hangs up
+                    await application.release(conversation.run)
 
         return [alert_raise, ask]
 

@@ -23,7 +23,7 @@ class ChatReceived(BaseEvent, tag="chat.received", kw_only=True, frozen=True):
     person: str = ""
     """Who sent it: the name in `people`, or `telegram:123`."""
     incident: str = ""
-    """The incident whose thread it was written in."""
+    """The incident whose thread it was written in, or one of whose messages it answers."""
 
 
 class ChatHandled(BaseEvent, tag="chat.handled", kw_only=True, frozen=True):

@@ -111,7 +111,10 @@ class HttpEndpoint:
             yield self
 
     async def respond(self, request: HttpRequest) -> HttpReply:
-        """Raises `HttpRefusal` for a page of another site in a browser."""
+        """Ends what the client asked for when it hangs up: nobody would get the answer.
+
+        Raises `HttpRefusal` for a page of another site in a browser.
+        """
         self._check_site(request)
         sent: list[Mapping[str, Any]] = []
         waiting = [{"type": "http.request", "body": request.body, "more_body": False}]
@@ -125,7 +128,17 @@ class HttpEndpoint:
         async def send(message: Mapping[str, Any]) -> None:
             sent.append(message)
 
-        await self._manager.handle_request(_scope(request), receive, send)
+        async with anyio.create_task_group() as group:
+
+            async def end_without_client() -> None:
+                await request.disconnected()
+                group.cancel_scope.cancel()
+
+            group.start_soon(end_without_client)
+            await self._manager.handle_request(_scope(request), receive, send)
+            group.cancel_scope.cancel()
+        if not sent:
+            raise HttpRefusal(HTTPStatus.BAD_REQUEST, "the client hung up")
         return _reply(sent)
 
     def _check_site(self, request: HttpRequest) -> None:

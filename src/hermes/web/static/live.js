@@ -3,7 +3,7 @@
 (() => {
   const RETRY_MS = [500, 1000, 2000, 5000, 10000];
   const SILENCE_MS = 40000; // the server gives a sign of life every 15 s
-  const MAX_AGE_MS = 60000;
+  const MAX_AGE_MS = 360000; // longer than the 5 min between two rounds of checks: each of them is shown anyway
   const LEAST_PAUSE_MS = 300, PAUSE_FACTOR = 5; // a page that is slow to make is asked for less often
   const body = document.body, main = document.getElementById("main");
   const prefixes = (body.dataset.live || "").split(" ").filter(Boolean);
