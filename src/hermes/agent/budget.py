@@ -17,7 +17,7 @@ from hermes.agent.settings import LimitSettings
 from hermes.core.errors import BudgetExceeded
 from hermes.core.events.runs import ModelAnswered
 from hermes.core.messages import Message, Usage, Value
-from hermes.core.protocols import AsksOtherModels, Journal, Model
+from hermes.core.protocols import AsksOtherModels, Journal, Model, provides
 
 
 class SpendingAccount(msgspec.Struct):
@@ -153,7 +153,7 @@ def expected_spending(
 ) -> tuple[Usage, float | None]:
     """Return what one answer may take, with those that the model asks. None: a price is unknown."""
     one = Usage(tokens, output_tokens)
-    names = model.models_to_ask(messages) if isinstance(model, AsksOtherModels) else (model.name,)
+    names = model.models_to_ask(messages) if provides(model, AsksOtherModels) else (model.name,)
     prices = [price(name, one) for name in names]
     usd = None if None in prices else sum(each for each in prices if each is not None)
     return Usage(tokens * len(names), output_tokens * len(names)), usd

@@ -19,7 +19,7 @@ from hermes.core.events.runs import MessageAdded
 from hermes.core.events.tools import ToolFinished, ToolRequested, ToolStarted
 from hermes.core.knowledge import RECALL_NOTE_PREFIX
 from hermes.core.messages import Message, Risk, ToolResult
-from hermes.core.protocols import ArtifactStore, Journal
+from hermes.core.protocols import ArtifactStore, Journal, provides
 from hermes.core.tool_calls import OpenToolCalls
 from hermes.policy.taint.data_marks import mark_as_data
 
@@ -133,7 +133,7 @@ class TrustTracker:
     async def inform_policy(
         self, policy: Policy, journal: Journal, artifacts: ArtifactStore
     ) -> None:
-        if not isinstance(policy, TracksText):
+        if not provides(policy, TracksText):
             return
         if self._replay_needed:
             # The texts so far are in the journal as well, except for the prompt's.

@@ -102,13 +102,14 @@ def _installed_plugins(search_path: tuple[str, ...]) -> tuple[PluginSource, ...]
             if not dot or ending not in ("dist-info", "egg-info") or name in seen:
                 continue
             seen.add(name)
-            found += _distribution_plugins(Path(folder, entry), distribution)
+            found += _distribution_plugins(f"{folder or '.'}/{entry}", distribution)
     return tuple(found)
 
 
-def _distribution_plugins(folder: Path, distribution: str) -> Iterator[PluginSource]:
+def _distribution_plugins(folder: str, distribution: str) -> Iterator[PluginSource]:
     try:
-        text = (folder / "entry_points.txt").read_text("utf-8", errors="replace")
+        with open(f"{folder}/entry_points.txt", "rb") as file:  # noqa: PTH123 - at every start
+            text = file.read().decode("utf-8", "replace")
     except OSError:
         return
     group = ""

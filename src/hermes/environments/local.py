@@ -13,13 +13,12 @@ from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
 from functools import cached_property, partial
 from importlib import import_module
 from pathlib import Path
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self
 
 import anyio
 from anyio import to_thread
-from msgspec.structs import replace
 
-from hermes.core.actions import BlockedAccess, ConfinementProfile, KernelSupport
+from hermes.core.actions import ConfinementProfile, KernelSupport
 from hermes.core.errors import EnvironmentFailed, ToolError
 from hermes.core.protocols import (
     BackgroundProcess,
@@ -36,16 +35,16 @@ from hermes.environments.processes.output import LeftoverPipes
 from hermes.environments.processes.process_tree import remove_stale_folders, running_trees
 from hermes.environments.processes.run import run_to_end
 from hermes.environments.processes.shell_session import ShellSession, ShellState
-from hermes.environments.sandboxing.confined_commands import (
-    SUPPORT_MODULE,
-    CommandConfinement,
-    ConfinedProcess,
-    ForkServerClient,
-)
 from hermes.environments.sandboxing.root_commands import with_shim
 from hermes.environments.settings import TerminalSettings
 from hermes.environments.shell import SessionShell, new_tree_mark
 from hermes.environments.sudo import PASSWORD_VARIABLE, SudoPasswordAgent, open_password_agent
+
+if TYPE_CHECKING:
+    from hermes.environments.sandboxing.confined_commands import (
+        CommandConfinement,
+        ForkServerClient,
+    )
 
 _SESSION_FOLDER_PREFIX = "hermes-shell-"
 _STALE_AFTER_S = 3600.0
@@ -54,6 +53,9 @@ OWN_SECRETS = (".env", "audit.key", "exchange/signing.key")
 _MEMORY_FOLDER = "/dev/shm"
 PIPED_MODULE = "hermes.environments.processes.piped_process"
 COPY_MODULE = "hermes.environments.copies.machine_copy"
+COMMANDS_MODULE = "hermes.environments.sandboxing.confined_commands"
+CONFINED_MODULE = "hermes.environments.confined_local"
+"""Loaded when they are first needed: many conversations run no command."""
 
 
 NO_BASH_MESSAGE = (
@@ -75,16 +77,23 @@ def open_local(opening: EnvironmentOpening) -> "LocalEnvironment":
     )
 
 
-def _shared_server(beside: object, hidden: tuple[str, ...]) -> ForkServerClient | None:
+def _shared_server(beside: object, hidden: tuple[str, ...]) -> "ForkServerClient | None":
     """The fork server of an open environment that hides the same files."""
     if not isinstance(beside, LocalEnvironment):
         return None
-    return beside.server if beside.server.hidden == ForkServerClient(hidden).hidden else None
+    return beside.server if beside.hidden == _real_paths(hidden) else None
+
+
+def _real_paths(paths: tuple[str, ...]) -> tuple[str, ...]:
+    return tuple(map(os.path.realpath, paths))
 
 
 def expected_kernel_support() -> KernelSupport:
-    found: KernelSupport = import_module(SUPPORT_MODULE).try_kernel_support()
-    return found
+    from hermes.environments.sandboxing.support import (  # noqa: PLC0415 - not for each start
+        try_kernel_support,
+    )
+
+    return try_kernel_support()
 
 
 async def why_not(opening: EnvironmentOpening) -> str | None:
@@ -117,7 +126,7 @@ class LocalEnvironment:
         processes: Path | None = None,
         hidden: tuple[str, ...] = (),
         sudo: SudoPasswordAgent | None = None,
-        server: ForkServerClient | None = None,
+        server: "ForkServerClient | None" = None,
     ) -> None:
         self.target = socket.gethostname()
         self._directory = directory
@@ -126,8 +135,9 @@ class LocalEnvironment:
         self._processes = processes
         self._sudo = sudo
         self._leftovers = LeftoverPipes()
-        self._shares_server = server is not None
-        self.server = server or ForkServerClient(hidden)
+        self.hidden = _real_paths(hidden)
+        self._shared_server = server
+        self._own_server: ForkServerClient | None = None
         self._started: list[LocalProcess | PtyProcess] = []
         self._confined_trees: set[str] = set()
         """Marks of confined commands: what they leave running ends with the session."""
@@ -171,8 +181,8 @@ class LocalEnvironment:
             for process in self._started:
                 process.close()
             self._open = None
-            if not self._shares_server:
-                await self.server.close()
+            if self._own_server is not None:
+                await self._own_server.close()
         self._leftovers.close()
         self._stack.close()
 
@@ -182,15 +192,26 @@ class LocalEnvironment:
         """Raises `CannotCopyError`."""
         if self._copier is None:  # loaded when the first copy is made
             make = import_module(COPY_MODULE).MachineCopier
-            self._copier = make(hidden=self.server.hidden, cwd=str(self._directory))
+            self._copier = make(hidden=self.hidden, cwd=str(self._directory))
         copied: HostCopy = await self._copier.copy(limits, units)
         return copied
+
+    @property
+    def server(self) -> "ForkServerClient":
+        """Starts confined commands."""
+        if self._shared_server is not None:
+            return self._shared_server
+        if self._own_server is None:
+            self._own_server = import_module(COMMANDS_MODULE).ForkServerClient(self.hidden)
+        return self._own_server
 
     async def kernel_support(self) -> KernelSupport:
         return await self.server.support()
 
     def confined(self, profile: ConfinementProfile) -> ConfinedEnvironment:
-        return ConfinedLocalEnvironment(self, profile)
+        within: ConfinedEnvironment
+        within = import_module(CONFINED_MODULE).ConfinedLocalEnvironment(self, profile)
+        return within
 
     async def run(
         self, command: str, *, timeout: float = 60.0, stdin: bytes = b"", cwd: str = ""
@@ -286,7 +307,7 @@ class LocalEnvironment:
             self.session, command, self._process_folder, cwd=""
         )
 
-    def keep_confinement(self, confinement: CommandConfinement) -> None:
+    def keep_confinement(self, confinement: "CommandConfinement") -> None:
         """Keeps the confinement of a background process until its refusals were read."""
         self._stack.callback(confinement.close)
 
@@ -345,84 +366,6 @@ def _login_shell() -> str:
         return pwd.getpwuid(os.getuid()).pw_shell or "/bin/sh"
     except KeyError:
         return "/bin/sh"
-
-
-class ConfinedLocalEnvironment:
-    """A `LocalEnvironment` whose commands are confined to a profile, in the same shell session."""
-
-    isolated = False
-
-    def __init__(self, environment: LocalEnvironment, profile: ConfinementProfile) -> None:
-        self.name, self.target = environment.name, environment.target
-        self._environment, self._profile = environment, profile
-        self._confinement: CommandConfinement | None = None
-        if not (profile.unrestricted or profile.root_launcher):
-            self._confinement = CommandConfinement(
-                profile, environment.server, environment.temporary
-            )
-        self._session = replace(environment.session, confinement=self._confinement)
-
-    async def __aenter__(self) -> Self:
-        return self
-
-    async def __aexit__(self, *exc_info: object) -> None:
-        """Processes that still run continue; their refusals are no longer collected."""
-        if self._confinement is not None:
-            self._confinement.close()
-
-    def collect(self) -> list[BlockedAccess]:
-        return self._confinement.blocked() if self._confinement is not None else []
-
-    async def run(
-        self, command: str, *, timeout: float = 60.0, stdin: bytes = b"", cwd: str = ""
-    ) -> CommandResult:
-        self._set_folder(cwd)
-        return await self._environment.run_in(
-            self._session, command, timeout=timeout, stdin=stdin, cwd=cwd
-        )
-
-    async def read(self, path: str, *, offset: int = 0, limit: int | None = None) -> bytes:
-        return await self._environment.read(path, offset=offset, limit=limit)
-
-    async def write(self, path: str, data: bytes) -> None:
-        if self._confinement is None:
-            await self._environment.write(path, data)
-            return
-        real = await to_thread.run_sync(real_path, self._environment.path(path))
-        try:
-            self._confinement.check_write(str(self._environment.path(path)))
-            self._confinement.check_write(str(real))
-        except OSError as error:
-            raise ToolError(f"cannot write {path}: it changes at this moment") from error
-        # If a folder becomes a link after the check, nothing is written.
-        await to_thread.run_sync(partial(write_bytes, real, data, follow=False))
-
-    async def start(self, command: str, *, pty: bool = False, cwd: str = "") -> BackgroundProcess:
-        if self._confinement is None:
-            return await self._environment.start_in(self._session, command, pty=pty, cwd=cwd)
-        # The process may run longer than this object exists.
-        own = CommandConfinement(
-            self._profile,
-            self._environment.server,
-            self._environment.temporary,
-            background=True,
-        )
-        own.folder = str(self._environment.path(cwd)) if cwd else self.folder
-        session = replace(self._session, confinement=own)
-        process = await self._environment.start_in(session, command, pty=pty, cwd=cwd)
-        self._environment.keep_confinement(own)
-        return ConfinedProcess(process, own)
-
-    async def find(self, handle: str) -> BackgroundProcess | None:
-        return await self._environment.find(handle)
-
-    @property
-    def folder(self) -> str:
-        return self._environment.folder
-
-    def _set_folder(self, cwd: str) -> None:
-        if self._confinement is not None:
-            self._confinement.folder = str(self._environment.path(cwd)) if cwd else self.folder
 
 
 _NO_SPACE_ERRORS = {errno.ENOSPC, errno.EDQUOT}

@@ -1,5 +1,6 @@
 """Opens the environment that the settings name, and selects the variables of its commands."""
 
+import re
 import sys
 from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from contextlib import suppress
@@ -22,10 +23,10 @@ ALWAYS_PASSED_VARIABLES = (
 CLIENT_PASSWORD_VARIABLES = frozenset({"REDISCLI_AUTH", "PGPASSWORD", "MYSQL_PWD"})
 """What clients of databases read: `.env` may keep them for commands, by their exact name."""
 
-_SECRET_NAME_PATTERNS = (
-    "*KEY", "*KEY_ID", "*TOKEN*", "*SECRET*", "*PASSWORD*", "*PASSWD*", "*PASSPHRASE*",
-    "*CREDENTIAL*", "*_DSN", "*_AUTH", "DATABASE_URL",
-)  # fmt: skip
+_SECRET_NAME = re.compile(
+    r"TOKEN|SECRET|PASSWORD|PASSWD|PASSPHRASE|CREDENTIAL|(?:KEY|KEY_ID|_DSN|_AUTH|^DATABASE_URL)\Z"
+)
+_WILDCARDS = frozenset("*?[")
 
 
 def select_variables(
@@ -50,11 +51,15 @@ def select_variables(
 
 
 def _looks_secret(name: str) -> bool:
-    return _matches(name.upper(), _SECRET_NAME_PATTERNS)
+    return _SECRET_NAME.search(name.upper()) is not None
 
 
 def _matches(name: str, patterns: Sequence[str]) -> bool:
-    return any(fnmatchcase(name, pattern) for pattern in patterns)
+    """Most patterns are whole names, which need no regular expression."""
+    return any(
+        name == pattern if _WILDCARDS.isdisjoint(pattern) else fnmatchcase(name, pattern)
+        for pattern in patterns
+    )
 
 
 @dataclass(frozen=True)

@@ -26,7 +26,7 @@ from hermes.core.errors import (
     TemporaryModelError,
 )
 from hermes.core.messages import Completion, CompletionDelta, Message, ToolSpec, Value
-from hermes.core.protocols import AsksOtherModels, Model, SeesPictures, StreamsText
+from hermes.core.protocols import AsksOtherModels, Model, SeesPictures, StreamsText, provides
 from hermes.models.catalog import resolve_reference
 from hermes.models.open import ModelConnections, open_model
 from hermes.models.settings import ModelSettings
@@ -78,7 +78,7 @@ class ResilientModel:
 
     def models_to_ask(self, messages: Sequence[Message]) -> Sequence[str]:
         first = self._chain[0]
-        return first.models_to_ask(messages) if isinstance(first, AsksOtherModels) else (self.name,)
+        return first.models_to_ask(messages) if provides(first, AsksOtherModels) else (self.name,)
 
     async def complete(
         self, messages: Sequence[Message], tools: Sequence[ToolSpec] = ()
@@ -146,7 +146,7 @@ async def stream_answer(
     model: Model, messages: Sequence[Message], tools: Sequence[ToolSpec]
 ) -> AsyncGenerator[CompletionDelta | Completion, None]:
     """The answer of any model as a stream, in one part where it cannot stream."""
-    if not isinstance(model, StreamsText):
+    if not provides(model, StreamsText):
         completion = await model.complete(messages, tools)
         if completion.message.text:
             yield CompletionDelta(text=completion.message.text)

@@ -19,6 +19,7 @@ from hermes.core.protocols import (
     ShowsRequest,
     Tool,
     ToolContext,
+    provides,
 )
 
 
@@ -42,15 +43,15 @@ async def build_action(call: ToolCall, tool: Tool, context: ToolContext) -> Acti
 def describe_action(action: Action, tool: Tool) -> Action:
     """The action with what its tool says: the command, where it acts, and what it would send."""
     arguments, command, request = action.call.arguments, "", None
-    elsewhere = isinstance(tool, ActsElsewhere | ShowsRequest)
+    elsewhere = provides(tool, ActsElsewhere) or provides(tool, ShowsRequest)
     remote = RemoteTarget(kind="unknown") if elsewhere else None
     with suppress(ToolError):  # the tool will report it; until then its risk counts
-        if isinstance(tool, ShowsCommand):
+        if provides(tool, ShowsCommand):
             command = tool.command(arguments)
-        if isinstance(tool, ShowsRequest):
+        if provides(tool, ShowsRequest):
             request = tool.request(arguments)
             remote = RemoteTarget(kind="http", host=urlsplit(request.url).hostname or "")
-        if isinstance(tool, ActsElsewhere):
+        if provides(tool, ActsElsewhere):
             remote = tool.acts_on(arguments)
     return msgspec.structs.replace(
         action,
@@ -64,7 +65,7 @@ def describe_action(action: Action, tool: Tool) -> Action:
 
 
 async def _kernel_support(environment: Environment) -> KernelSupport:
-    if isinstance(environment, ConfinesCommands):
+    if provides(environment, ConfinesCommands):
         return await environment.kernel_support()
     return KernelSupport(reason=f"commands in {environment.name} are not confined by the kernel")
 

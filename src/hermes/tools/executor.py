@@ -47,6 +47,7 @@ from hermes.core.protocols import (
     HasStatePerRun,
     Tool,
     ToolContext,
+    provides,
 )
 from hermes.tools.action_description import (
     build_action,
@@ -190,7 +191,7 @@ class Executor:
         )
         started = time.monotonic()
         tool = self._tools.get(call.name)
-        if isinstance(tool, HasStatePerRun):
+        if provides(tool, HasStatePerRun):
             tool = tool.of_run(context.run)
         unusable = _unusable_reason(call, tool, self._tools)
         if tool is None or unusable:
@@ -322,7 +323,7 @@ async def _confined_context(
     """
     environment, profile = context.environment, decision.profile
     enforced = decision.enforced in ("yes", "partly")
-    if profile is None or not enforced or not isinstance(environment, ConfinesCommands):
+    if profile is None or not enforced or not provides(environment, ConfinesCommands):
         yield context
         return
     async with environment.confined(profile) as within:
@@ -405,7 +406,7 @@ def _unusable_reason(call: ToolCall, tool: Tool | None, known: Iterable[str]) ->
             "variable."
         )
     try:
-        if isinstance(tool, ChecksArguments):
+        if provides(tool, ChecksArguments):
             tool.validate(call.arguments)
     except ToolError as error:
         return str(error)

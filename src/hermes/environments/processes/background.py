@@ -6,7 +6,6 @@ written at that moment. The file seems to grow forever, but uses little space.
 """
 
 import contextlib
-import ctypes
 import errno
 import os
 import termios
@@ -97,6 +96,8 @@ class LogTail:
 
 def _punch_hole(descriptor: int, end: int) -> bool:
     """Return False when the system or the file system does not support it."""
+    import ctypes  # noqa: PLC0415 - only for long output
+
     libc = ctypes.CDLL(None, use_errno=True)
     try:
         fallocate = libc.fallocate

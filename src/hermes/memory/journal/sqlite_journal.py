@@ -7,7 +7,6 @@ every `poll_interval_s` seconds.
 """
 
 import asyncio
-import ctypes
 import os
 from collections.abc import AsyncGenerator, Callable, Sequence
 from contextlib import asynccontextmanager, suppress
@@ -87,6 +86,8 @@ class CommitWatch:
 
 def _open_inotify(path: Path) -> int | None:
     """A descriptor that becomes readable when the file is touched; None where there is none."""
+    import ctypes  # noqa: PLC0415 - only for those who follow a journal
+
     library = ctypes.CDLL(None)
     if not hasattr(library, "inotify_init1"):
         return None
