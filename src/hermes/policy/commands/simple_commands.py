@@ -15,7 +15,6 @@ from hermes.policy.commands.placeholders import (
     ANY_WORD,
     ANY_WORDS,
     display_text,
-    is_fully_known,
     literal_text,
 )
 from hermes.policy.commands.scope import ShellScope, VariableValue

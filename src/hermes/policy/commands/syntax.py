@@ -159,26 +159,28 @@ def find_hidden_substitution(root: Node, text: bytes) -> str:
         return divided.group().decode("utf-8", "replace")
     if not _HIDDEN_SUBSTITUTION.search(text):
         return ""
+    for piece in _expanded_texts(root, text):
+        if _HIDDEN_SUBSTITUTION.search(piece):
+            return piece[:40].decode("utf-8", "replace")
+    return ""
+
+
+def _expanded_texts(root: Node, text: bytes) -> Iterator[bytes]:
+    """All text in the tree in which the shell would expand a substitution."""
     waiting = [(root, "", False)]
     while waiting:
         node, parent, in_expansion = waiting.pop()
         kind = node.type
-        if kind in _PLAIN_TEXT_NODES and not node.child_count:
-            continue
         if kind in _QUOTED_NODES and not in_expansion:
             continue
         if not node.is_named and parent in _OPENING_NODES:
             continue
         within = kind not in _SUBSTITUTION_NODES and (in_expansion or kind == "expansion")
-        pieces, at = [], node.start_byte
+        at = node.start_byte
         for child in node.children:
-            pieces.append(text[at : child.start_byte])
+            if kind not in _PLAIN_TEXT_NODES:
+                yield text[at : child.start_byte]
             at = child.end_byte
             waiting.append((child, kind, within))
-        pieces.append(text[at : node.end_byte])
-        if kind in _PLAIN_TEXT_NODES:
-            continue
-        for piece in pieces:
-            if _HIDDEN_SUBSTITUTION.search(piece):
-                return piece[:40].decode("utf-8", "replace")
-    return ""
+        if kind not in _PLAIN_TEXT_NODES:
+            yield text[at : node.end_byte]
