@@ -65,6 +65,21 @@ zcat FILE.tgz | rev
 zcat FILE.gz | base64
 gzip -dc FILE.gz | xxd
 cat FILE*.yml | rev
+factor FILE.yml
+hexyl FILE.yml
+colrm 4 < FILE.yml
+cat FILE.yml | figlet
+dd if=FILE.yml conv=swab
+sed 's/[a-z0-9]/&-/g' FILE.yml
+sed 's/p/9/g' FILE.yml
+awk '{print substr($2, 1, 4), substr($2, 5, n)}' FILE.yml
+awk '{printf "%c%s", 35, $2}' FILE.yml
+awk '{gsub(/./, "& "); print}' FILE.yml
+awk 'function f(s) {return f(s)} {print f($0)}' FILE.yml
+cat FILE.yml | jq -R 'explode'
+cat FILE.yml | jq -R '@base64'
+cat FILE.yml | jq -R '.[0:4], .[4:8]'
+cat FILE.yml | jq -R 'ltrimstr("a") | @uri'
 """.strip().splitlines()
 
 
@@ -81,6 +96,12 @@ def test_the_source_decides_whether_another_form_may_be_printed(command: str, fo
         "cat app.yml | sort | head -3",
         "grep host app.yml | cut -d: -f2",
         "awk '{print $1}' app.yml",
+        "awk -F: '$2 > 3 {n++; print substr($0, 30)} END {printf \"%s\\n\", n}' app.yml",
+        "awk '{print substr($0, 1, 80)}' app.yml",
+        "sed -n 's/^host: *//p; s/[\" ]//g' app.yml",
+        "sed 's/[0-9]\\+/N/g' app.yml",
+        'jq -r \'.items[] | select(.name | test("a.b")) | "\\(.name) \\(.port)"\' app.yml',
+        "paste -sd, app.yml | column -t -s,",
         "tr 'a-z' 'A-Z' < app.yml",
         "tr -d '\\r' < app.yml",
         "tr ':' '\\n' < app.yml",
@@ -108,10 +129,30 @@ def test_what_keeps_the_form_or_holds_no_secret_is_plain(command: str, folder: P
         "kubectl get configmap x -o yaml | base64",
         'for f in *; do base64 "$f"; done',
         "tar cf - . | base64",
+        "journalctl -u web | xxd",
+        "journalctl -u web -n 50 | awk '{print substr($0, 1, 3)}'",
+        'for f in *; do sed "s/./& /g" "$f"; done',
     ],
 )
 def test_what_cannot_be_looked_into_counts_as_a_secret(command: str, folder: Path) -> None:
     assert "secret-read" in read(command, folder).effects
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        "journalctl -u web -n 50 --no-pager",
+        "journalctl -u web | grep -c error",
+        "journalctl -u web --since -1h | awk '{print $5}' | sort | uniq -c | sort -rn | head",
+        "journalctl -u web | cut -c1-120",
+        "kubectl get pod web -o json | jq -r '.status.phase, (.spec.containers | length)'",
+        "docker logs web 2>&1 | sed -n 's/.*status=//p' | sort | uniq -c",
+    ],
+)
+def test_lines_and_fields_of_a_log_are_printed_without_a_question(
+    command: str, folder: Path
+) -> None:
+    assert "secret-read" not in read(command, folder).effects
 
 
 def test_a_file_on_another_host_counts_as_a_secret(folder: Path) -> None:

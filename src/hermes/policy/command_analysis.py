@@ -169,6 +169,7 @@ PROGRAM_HANDLERS: dict[str, ProgramHandler] = {
     "truncate": files.truncate,
     "typescript": wrappers.record_session,
     "units": system.systemctl,
+    "unset": shell_builtins.unset_names,
     "unpack": archives.unzip,
     "archive search": archives.zipgrep,
     "wait": shell_builtins.wait_for_process,
@@ -238,7 +239,12 @@ def _asks_for_help(call: ProgramCall, entry: tables.ProgramEntry) -> bool:
     )
 
 
-_SUBSCRIPT_BUILTINS = word_set("test [ declare typeset local export readonly read printf unset let")
+_SUBSCRIPT_BUILTINS = word_set(
+    "[ [[ test bind break caller compgen complete compopt continue declare dirs disown enable exit"
+    " export fc getopts hash history jobs let local logout mapfile popd printf pushd read readarray"
+    " readonly return shift shopt suspend typeset ulimit umask unalias unset wait"
+)
+"""All builtins but those that print their words, or whose words are analysed as commands."""
 _SUBSCRIPT = re.compile(r"\[.*(?:\$\(|`)", re.S)
 _PRINTING_PROGRAMS = frozenset(
     {"echo", "printf", "yes", ":", "true", "false", "test", "[", "eval", "expr"}

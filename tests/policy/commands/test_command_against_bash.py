@@ -2,9 +2,10 @@
 
 import shutil
 import subprocess
+from pathlib import Path
 
 import pytest
-from reading import cases, read
+from reading import cases, effects, read
 
 WORDS = cases(r"""
 a
@@ -134,3 +135,88 @@ def test_a_word_expands_as_in_bash(word: str, truth: dict[str, list[str]]) -> No
         assert len([part for part in ours if "…" not in part]) <= len(truth[word])
     else:
         assert list(ours) == truth[word]
+
+
+PLACES = r"""
+echo ${z:-%}
+echo "${z:-%}"
+echo ${z:=%}
+echo ${z:?%}
+x=a; echo ${x:+%}
+x=a; echo "${x:+'%'}"
+x=a; echo ${x#%}
+x=a; echo "${x##'%'}"
+x=a; echo ${x%%}
+x=a; echo ${x/%/b}
+x=a; echo ${x/a/%}
+x=a; echo "${x//a/'%'}"
+x=a; echo ${x^^%}
+x=abc; echo ${x:%}
+x=abc; echo ${x:0:%}
+x=(a b); echo ${x[%]}
+x=(a b); echo ${x[@]/a/%}
+set -- a b; echo ${@:%}
+case x in %) ;; esac
+case x in a|"%") ;; esac
+case % in x) ;; esac
+[[ x == % ]]
+[[ x =~ (a|%) ]]
+[[ -v a[%] ]]
+[[ 'a[%]' -eq 1 ]]
+[ -v 'a[%]' ]
+\test -v 'a[%]'
+cat <<< "%"
+cat <<E⏎${z:-%}⏎E
+cat <<E⏎'%'⏎E
+cat <<'E'⏎%⏎E
+true & wait -np 'a[%]'
+printf -v 'a[%]' x
+read 'a[%]' <<< x
+mapfile -C 'echo %' -c 1 a < /etc/hostname
+mapfile -t 'a[%]' < /etc/hostname
+trap 'echo %' EXIT
+a=(1); \unset 'a[%]'
+\declare 'a[%]=1'
+declare -i x='a[%]'
+\declare -i x='a[%]'
+declare -a x='([%]=1)'
+declare -n r='a[%]'; echo $r
+declare -i REPLY; read <<< 'a[%]'
+declare -i MAPFILE; mapfile <<< 'a[%]'
+declare -i OPTARG; getopts 'a:' n -a 'a[%]'
+(( a[%] ))
+let 'x=a[%]'
+echo $(( 'a[%]' ))
+echo $[ a[%] ]
+x='a[%]'; echo $((x))
+x='a[%]'; echo ${!x}
+x='a[%]'; echo ${z:x}
+x='%'; echo ${x@P}
+a[%]=1
+a=([%]=1)
+for ((i=a[%];i<1;i++)); do :; done
+for i in a%; do :; done
+select i in %; do break; done < /dev/null
+PS4='%'; set -x; true
+PS4='%' bash -xc true
+coproc echo %
+shopt -s extglob⏎case x in !(%)) ;; esac
+shopt -s extglob⏎x=a; echo ${x#@(%)}
+cat {a[%]}< /etc/hostname
+f() { :; } > /dev/null <<< %; f
+exit 'a[%]'
+shift 'a[%]'
+printf '%d' 'a[%]'
+"""
+FORMS = ("$(: > MARK)", "`: > MARK`", "$\\\n(: > MARK)", "${q:-$(: > MARK)}", "$[$(: > MARK)]")
+
+
+@pytest.mark.parametrize("place", cases(PLACES))
+def test_bash_runs_no_command_in_a_text_that_is_judged_plain(place: str, tmp_path: Path) -> None:
+    for form in FORMS:
+        command = place.replace("%", form)
+        if not effects(command) <= {"read"}:
+            continue
+        arguments = ["timeout", "5", "bash", "-c", f"{command}\nwait"]
+        subprocess.run(arguments, cwd=tmp_path, capture_output=True, stdin=subprocess.DEVNULL)
+        assert not (tmp_path / "MARK").exists(), command

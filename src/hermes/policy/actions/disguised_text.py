@@ -1,8 +1,8 @@
 """Marks commands that print secrets in a form in which they are not recognised.
 
-What a command prints is cleaned of secrets by their form. `rev`, `base64`, `xxd` and others change
-it, so the source of the text decides: files are looked into, also compressed ones. What cannot be
-looked into counts as a source of secrets.
+What a command prints is cleaned of secrets by their form. A program that is not known to keep lines
+as they are may change it, so the source of the text decides: files are looked into, also compressed
+ones. What cannot be looked into counts as a source of secrets.
 """
 
 import bz2
@@ -19,6 +19,7 @@ from io import BytesIO
 from msgspec.structs import replace
 
 from hermes.policy.actions.action_effects import ActionStep
+from hermes.policy.actions.changed_form import changes_form
 from hermes.policy.actions.confinement_profile import git_verb
 from hermes.policy.commands.effects import word_set
 
@@ -28,22 +29,6 @@ CleanText = Callable[[str], str]
 MAX_SOURCE_BYTES = 8 << 20
 """A larger file is not looked into, and counts as one with secrets."""
 _MAX_FILES = 50
-_ENCODERS = word_set("rev base32 base64 basenc od hexdump hd hexyl xxd uuencode")
-_DECODING_WORD = re.compile(r"-[a-zA-Z]*[dD][a-zA-Z]*\Z|--decode\Z")
-_CODE_WORD = re.compile(r"-[a-zA-Z]*[ceE]\Z|--eval\Z|--print\Z|-p\Z")
-_CODE_PROGRAMS = re.compile(r"(?:python|perl|ruby|node|php)[\d.]*\Z")
-_WIDE_CHARACTERS = re.compile(r"(?i)utf-?(?:7|16|32)|ucs|ebcdic|ibm|cp037")
-_SINGLE_CHARACTERS = re.compile(
-    r"""(?x) s(?P<mark>[^\w\s])\\?\(?(?:\.|\[[^]]*\])\\?\)?(?P=mark)   # sed s/./& /g
-    | (?:^|[;{\s])y(?P<other>[^\w\s]).+(?P=other)                   # sed y/abc/bcd/
-    | \bsubstr\([^(),]*,[^(),]*,|\bsplit\([^)]*,\s*(?:""|//)\s*[,)]|\bFS\s*=\s*""   # awk
-    | @base(?:32|64)\b|\bexplode\b|\breverse\b|split\(\s*""\s*\)     # jq
-    """
-)
-_SHORT_PATTERN = re.compile(r"\.(?:\.{0,7}|\\?\{\d\\?\}|\?)\Z")
-_PIECE = re.compile(r"(\d*)(-?)(\d*)\Z")
-MAX_PIECE_CHARS = 12
-_CASES = ({"a-z", "A-Z"}, {"[:lower:]", "[:upper:]"})
 _NAME_PRINTERS = word_set(
     "ls stat du df wc file readlink realpath basename dirname find fd tree md5sum sha1sum sha256sum"
     " sha512sum b2sum cksum sum date echo printf"
@@ -57,7 +42,7 @@ _SERVICE_CLIENTS = word_set(
     "kubectl oc docker podman nerdctl crictl helm psql mysql mariadb mongosh redis-cli"
     " valkey-cli nomad consul etcdctl vault aws gcloud az"
 )
-
+_LOG_READERS = word_set("journalctl coredumpctl dmesg last lastb")
 _STATE_VERBS = word_set("ps images stats version info top events list history api-resources")
 _WHOLE_OBJECTS = re.compile(r"(?:json|yaml|jsonpath|go-template|custom-columns)")
 """Formats that print whole objects, with their variables."""
@@ -72,10 +57,9 @@ def mark_disguised_text(
     disguising = [
         step
         for name, step in zip(names, steps, strict=True)
-        if name != restored and _changes_form(step)
+        if name != restored and changes_form(name, step.argv[1:])
     ]
-    encodes = any(posixpath.basename(step.program) in _ENCODERS for step in disguising)
-    source = _find_source(steps, clean, unknown=encodes) if disguising else ""
+    source = _find_source(steps, clean) if disguising else ""
     if not source:
         return tuple(steps)
     return tuple(_mark(step, source) if step in disguising else step for step in steps)
@@ -89,81 +73,19 @@ def _mark(step: ActionStep, source: str) -> ActionStep:
     )
 
 
-def _changes_form(step: ActionStep) -> bool:
-    name, words = posixpath.basename(step.program), step.argv[1:]
-    if name in _ENCODERS:
-        decodes = (
-            any(map(_DECODING_WORD.match, words)) if name.startswith("base") else "-r" in words
-        )
-        return not decodes
-    if name == "openssl":
-        return words[:1] in (("base64",), ("enc",)) and "-d" not in words
-    if name in ("tr", "fold", "cut", "grep", "iconv"):
-        return _FILTERS[name](words)
-    if name in ("sed", "awk", "gawk", "mawk", "jq", "yq"):
-        return any(map(_SINGLE_CHARACTERS.search, words)) or ("-F" in words and "" in words)
-    return bool(_CODE_PROGRAMS.match(name)) and any(map(_CODE_WORD.match, words))
-
-
-def _maps_letters(words: Sequence[str]) -> bool:
-    options = "".join(word for word in words if word.startswith("-") and len(word) > 1)
-    sets = [word for word in words if not word.startswith("-") or len(word) == 1]
-    if "c" in options or "C" in options or not re.search(r"[a-zA-Z0-9]", "".join(sets[:1])):
-        return False
-    if "d" in options or "s" in options:
-        return len(sets[0]) > 2 and "d" in options
-    escaped = all(re.fullmatch(r"(?:\\.|\W)+", each) for each in sets)
-    return not escaped and set(sets) not in _CASES
-
-
-def _has_narrow_lines(words: Sequence[str]) -> bool:
-    width = re.search(r"(?:-w|--width)[ =]?(\d+)", " ".join(words))
-    return width is not None and int(width[1]) <= MAX_PIECE_CHARS
-
-
-def _cuts_pieces(words: Sequence[str]) -> bool:
-    found = re.search(r"(?:^| )(?:-[cb]|--characters|--bytes)[ =]?([\d,-]+)", " ".join(words))
-    pieces = [_PIECE.match(each) for each in found[1].split(",")] if found else []
-    return any(
-        each is not None
-        and (not each[2] or (each[3] and int(each[3]) - int(each[1] or 1) < MAX_PIECE_CHARS))
-        for each in pieces
-    )
-
-
-def _prints_short_matches(words: Sequence[str]) -> bool:
-    only = any(re.match(r"-[a-zA-Z]*o|--only-matching", word) for word in words)
-    return only and any(map(_SHORT_PATTERN.match, words))
-
-
-def _prints_wide_characters(words: Sequence[str]) -> bool:
-    to = re.search(r"(?:-t|--to-code)[ =]?(\S+)", " ".join(words))
-    return to is not None and bool(_WIDE_CHARACTERS.search(to[1]))
-
-
-_FILTERS: dict[str, Callable[[Sequence[str]], bool]] = {
-    "tr": _maps_letters,
-    "fold": _has_narrow_lines,
-    "cut": _cuts_pieces,
-    "grep": _prints_short_matches,
-    "iconv": _prints_wide_characters,
-}
-
-
-def _find_source(steps: Sequence[ActionStep], clean: CleanText | None, *, unknown: bool) -> str:
-    """The first source of secrets in words, or empty. Files known only at run time count if
-    `unknown`: those with the names of secret files are refused when they are opened."""
+def _find_source(steps: Sequence[ActionStep], clean: CleanText | None) -> str:
+    """The first source of secrets in words, or empty."""
     for step in steps:
         name = posixpath.basename(step.program)
         if name in _SERVICE_CLIENTS and not _prints_state(step):
             return f"what {name} returns, possibly with secrets,"
+        if name in _LOG_READERS:
+            return f"what {name} prints, possibly with secrets,"
         if name == "git" and git_verb(step) in _PRINTING_GIT_VERBS:
             return "files and commits, possibly with secrets,"
         if name in _NAME_PRINTERS:
             continue
         for path in step.paths:
-            if "…" in path and not unknown:
-                continue
             if name not in _TREE_READERS and os.path.isdir(path):  # noqa: PTH112
                 continue
             if path not in step.changes and (why := _why_secret(path, clean)):

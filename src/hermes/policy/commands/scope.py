@@ -1,7 +1,7 @@
 """The state of one shell, as far as it is known from the text of a command."""
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field, replace
 
 from hermes.policy.commands.effects import word_set
@@ -90,6 +90,11 @@ class ShellScope:
             return SYSTEM_NAME
         self.used_variables.add(name)
         return self._positional(name)
+
+    def sets_any(self, names: Iterable[str]) -> bool:
+        """Return whether one of the names is a variable whose value is no number."""
+        held = (self.variables[name] for name in names if name in self.variables)
+        return not all(map(_is_number, held))
 
     def _positional(self, name: str) -> VariableValue | None:
         if self.arguments is None:

@@ -3,7 +3,7 @@
 import re
 from dataclasses import dataclass, field
 
-from hermes.policy.commands import assignments, paths
+from hermes.policy.commands import assignments, declarations, paths
 from hermes.policy.commands.assignments import (
     evaluated_test_word,
     note_content_test,
@@ -15,7 +15,6 @@ from hermes.policy.commands.placeholders import (
     ANY_WORD,
     ANY_WORDS,
     display_text,
-    is_fully_known,
     literal_text,
 )
 from hermes.policy.commands.scope import ShellScope, VariableValue
@@ -308,90 +307,6 @@ def walk_assignment(walk: ScriptWalk, node: Node, scope: ShellScope, stdin: str 
     return ""
 
 
-def walk_declaration(walk: ScriptWalk, node: Node, scope: ShellScope, stdin: str | None) -> str:
-    """`export`, `declare`, `local`, `readonly`, `typeset`."""
-    found = walk.children(node)
-    call = walk.call(node, scope)
-    call.program = found[0].type
-    call.argv = [call.program]
-    for child in found[1:]:
-        if child.type == "variable_assignment":
-            first = child.children[0]
-            _note_attributes(call, walk.text[first.start_byte : first.end_byte].decode())
-            name, value = assignments.read_assignment(walk, child, scope)
-            _check_array_text(call, name, value)
-            assignments.check_assignment(call, name, value)
-            if call.program == "export" or assignments.exports_variable(call.argv):
-                assignments.check_exported_variable(call, name, value)
-            scope.variables[name] = value
-        else:
-            _apply_declaration(call, walk.fields(child, scope).words, scope)
-    assignments.mark_printed_variables(call)
-    assignments.check_withdrawn_variables(call)
-    walk.keep(call)
-    return ANY_WORD
-
-
-def _note_attributes(call: ProgramCall, name: str) -> None:
-    if _has_attribute(call, "A"):
-        call.scope.associative.add(name)
-    if _has_attribute(call, "i"):
-        call.scope.integers.add(name)
-
-
-def _has_attribute(call: ProgramCall, letter: str) -> bool:
-    return any(word.startswith("-") and letter in word for word in call.argv[1:])
-
-
-def _check_array_text(call: ProgramCall, name: str, value: VariableValue) -> None:
-    """`declare -a x="$y"` reads the text of y as `([subscript]=value)`."""
-    if not isinstance(value, str) or is_fully_known(value):
-        return
-    known = call.scope.variables.get(name)
-    is_array = isinstance(known, tuple) or known == ANY_WORD or name in call.scope.associative
-    if is_array or _has_attribute(call, "a"):
-        call.dynamic(f"the elements of {name}, whose subscripts the shell would run as code")
-
-
-def _apply_declaration(call: ProgramCall, words: list[str], scope: ShellScope) -> None:
-    for word in words:
-        name, equals, value = word.partition("=")
-        call.argv.append(word)
-        if "$(" in word or "`" in word:
-            call.dynamic("a subscript that the shell runs as code")
-        assignments.check_variable_name(call, name)
-        _note_attributes(call, name)
-        if equals:
-            _check_array_text(call, name, value)
-            assignments.check_assignment(call, name, value)
-            if call.program == "export" or assignments.exports_variable(call.argv):
-                assignments.check_exported_variable(call, name, value)
-            scope.variables[name] = value
-        elif word.startswith("-") and "n" in word and call.program != "export":
-            call.dynamic("a variable that stands for another one")
-        elif call.program == "export" and (known := scope.variables.get(name)) is not None:
-            assignments.check_exported_variable(call, name, known)
-
-
-def walk_unset(walk: ScriptWalk, node: Node, scope: ShellScope, stdin: str | None) -> str:
-    call = walk.call(node, scope)
-    call.program = "unset"
-    call.argv = ["unset"]
-    for child in walk.children(node)[1:]:
-        words = walk.fields(child, scope).words
-        call.argv += words
-        for word in words:
-            assignments.check_variable_name(call, word)
-            scope.variables[word] = ""
-            scope.associative.discard(word)
-            if variable_decides_code(word):
-                call.dynamic(f"{word} decides what runs, or what is remembered of it")
-            if "$(" in word or "`" in word:
-                call.dynamic("a subscript that is run")
-    walk.keep(call)
-    return ""
-
-
 def walk_test(walk: ScriptWalk, node: Node, scope: ShellScope, stdin: str | None) -> str:
     """`[ … ]` and `[[ … ]]`: only substitutions and evaluated names have effects."""
     call = walk.call(node, scope)
@@ -453,7 +368,7 @@ SIMPLE_COMMAND_HANDLERS: dict[str, NodeHandler] = {
     "redirected_statement": walk_redirected,
     "variable_assignment": walk_assignment,
     "variable_assignments": walk_assignment,
-    "declaration_command": walk_declaration,
-    "unset_command": walk_unset,
+    "declaration_command": declarations.walk_declaration,
+    "unset_command": declarations.walk_unset,
     "test_command": walk_test,
 }

@@ -139,7 +139,10 @@ def descendants(node: Node, kinds: frozenset[str]) -> Iterator[Node]:
             waiting.extend(reversed(child.children))
 
 
-_HIDDEN_SUBSTITUTION = re.compile(rb"(?<!\\)(?:\\\\)*(?:`|[$<>]\()")
+_HIDDEN_SUBSTITUTION = re.compile(rb"(?<!\\)(?:\\\\)*(?:`|[$<>]\(|\$\[|\$\{[ \t\n|])")
+_DIVIDED_EXPANSION = re.compile(rb"[$<>](?:\\\n)+[({\[]|\$(?:\\\n)+[\w@*#?!-]")
+_SUBSTITUTION_NODES = frozenset({"command_substitution", "process_substitution"})
+_OPENING_NODES = _SUBSTITUTION_NODES | {"arithmetic_expansion"}
 _PLAIN_TEXT_NODES = frozenset({"comment", "heredoc_body", "heredoc_content", "heredoc_start"})
 _QUOTED_NODES = frozenset({"raw_string", "ansi_c_string"})
 
@@ -147,22 +150,37 @@ _QUOTED_NODES = frozenset({"raw_string", "ansi_c_string"})
 def find_hidden_substitution(root: Node, text: bytes) -> str:
     """A token that the shell expands and the parser takes for text: `${x#$(CMD)}`.
 
-    The parser does not look into patterns and defaults of an expansion. Quotes protect text only
-    outside of one: inside `"${x:-'…'}"` single quotes are ordinary characters.
+    The parser does not look into patterns and defaults of an expansion. All text counts but that
+    of the few nodes in which the shell expands nothing, and the signs with which a substitution
+    begins. Quotes protect text only outside of an expansion: inside `"${x:-'…'}"` single quotes are
+    ordinary characters.
     """
+    if divided := _DIVIDED_EXPANSION.search(text):
+        return divided.group().decode("utf-8", "replace")
     if not _HIDDEN_SUBSTITUTION.search(text):
         return ""
-    waiting = [(root, False)]
-    while waiting:
-        node, in_expansion = waiting.pop()
-        if node.child_count:
-            within = in_expansion or node.type == "expansion"
-            within = within and node.type not in ("command_substitution", "process_substitution")
-            waiting.extend((child, within) for child in node.children)
-        elif not node.is_named or node.type in _PLAIN_TEXT_NODES:
-            continue
-        elif in_expansion or node.type not in _QUOTED_NODES:
-            token = text[node.start_byte : node.end_byte]
-            if _HIDDEN_SUBSTITUTION.search(token):
-                return token[:40].decode("utf-8", "replace")
+    for piece in _expanded_texts(root, text):
+        if _HIDDEN_SUBSTITUTION.search(piece):
+            return piece[:40].decode("utf-8", "replace")
     return ""
+
+
+def _expanded_texts(root: Node, text: bytes) -> Iterator[bytes]:
+    """All text in the tree in which the shell would expand a substitution."""
+    waiting = [(root, "", False)]
+    while waiting:
+        node, parent, in_expansion = waiting.pop()
+        kind = node.type
+        if kind in _QUOTED_NODES and not in_expansion:
+            continue
+        if not node.is_named and parent in _OPENING_NODES:
+            continue
+        within = kind not in _SUBSTITUTION_NODES and (in_expansion or kind == "expansion")
+        at = node.start_byte
+        for child in node.children:
+            if kind not in _PLAIN_TEXT_NODES:
+                yield text[at : child.start_byte]
+            at = child.end_byte
+            waiting.append((child, kind, within))
+        if kind not in _PLAIN_TEXT_NODES:
+            yield text[at : node.end_byte]

@@ -404,14 +404,22 @@ def _option_rule(key: str, value: str) -> OptionRule:
 
 @cache
 def _entry_texts() -> dict[str, str]:
-    """The text of each entry by its names; an entry begins at the start of a line."""
+    """The text of each entry by its names."""
     found: dict[str, str] = {}
-    folder = files("hermes.policy.commands") / "tables"
-    for name in TABLE_FILES:
-        for entry in _ENTRY_START.split((folder / f"{name}.yaml").read_text()):
-            if key := _ENTRY_KEY.match(entry):
-                names = map(str.strip, key.group(1).split(","))
-                found.update(dict.fromkeys(names, entry[key.end() :]))
+    for table in TABLE_FILES:
+        found.update(_entries_of(table))
+    return found
+
+
+@cache
+def _entries_of(table: str) -> dict[str, str]:
+    """The same of one table; an entry begins at the start of a line."""
+    found: dict[str, str] = {}
+    text = (files("hermes.policy.commands") / "tables" / f"{table}.yaml").read_text()
+    for entry in _ENTRY_START.split(text):
+        if key := _ENTRY_KEY.match(entry):
+            names = map(str.strip, key.group(1).split(","))
+            found.update(dict.fromkeys(names, entry[key.end() :]))
     return found
 
 
@@ -434,9 +442,9 @@ def find_program(name: str) -> ProgramEntry | None:
     return find_program(spec.same) if spec.same else ProgramEntry(name, spec)
 
 
-def program_names() -> Iterator[str]:
-    """Every program in the tables."""
-    return iter(_entry_texts())
+def program_names(table: str = "") -> Collection[str]:
+    """Every program in the tables, or in one of them."""
+    return (_entries_of(table) if table else _entry_texts()).keys()
 
 
 def variable_decides_code(variable: str) -> bool:

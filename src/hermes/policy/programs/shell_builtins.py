@@ -6,6 +6,7 @@ from itertools import pairwise
 from hermes.policy.commands import assignments, tables
 from hermes.policy.commands.assignments import assigned_names, unknown_operand
 from hermes.policy.commands.calls import ProgramCall
+from hermes.policy.commands.declarations import declare, unset
 from hermes.policy.commands.expansions import format_printf, unescape_echo
 from hermes.policy.commands.paths import resolve_path
 from hermes.policy.commands.placeholders import (
@@ -134,12 +135,8 @@ def alias(call: ProgramCall, entry: ProgramEntry) -> str:
 def read_variable(call: ProgramCall, entry: ProgramEntry) -> str:
     """`read x`: from a pipe with a known kind of text, or from anywhere."""
     apply_table(call, entry)
-    value = (
-        SYSTEM_NAME if call.stdin is not None and not has_untrusted_text(call.stdin) else ANY_WORD
-    )
-    if call.stdin is not None and is_fully_known(call.stdin) and call.stdin.count("\n") <= 1:
-        value = call.stdin.strip()
-    for word in call.argv[1:]:
+    value = _value_of_line(call)
+    for word in (*call.argv[1:], "REPLY"):
         if re.fullmatch(r"[A-Za-z_]\w*", word):
             assignments.bind_variable(call, word, value)
         elif "$(" in word or "`" in word:
@@ -149,10 +146,25 @@ def read_variable(call: ProgramCall, entry: ProgramEntry) -> str:
     return ""
 
 
+_CODE = re.compile(r"[$`(\[]")
+
+
+def _value_of_line(call: ProgramCall) -> str:
+    """A line of the input. One of several known lines counts as a name, unless arithmetic would
+    run it as code."""
+    text = call.stdin
+    if text is None or has_untrusted_text(text):
+        return ANY_WORD
+    if is_fully_known(text) and text.count("\n") <= 1:
+        return text.strip()
+    names = re.findall(r"[A-Za-z_]\w*", text)
+    return ANY_WORD if _CODE.search(text) or call.scope.sets_any(names) else SYSTEM_NAME
+
+
 def read_array(call: ProgramCall, entry: ProgramEntry) -> str:
     """`mapfile x`: the lines of the input; without a name into MAPFILE."""
     apply_table(call, entry)
-    for word in call.argv[1:]:
+    for word in (*call.argv[1:], "MAPFILE"):
         if re.fullmatch(r"[A-Za-z_]\w*", word):
             assignments.bind_variable(call, word, ANY_WORD)
         else:
@@ -165,18 +177,24 @@ def next_option(call: ProgramCall, entry: ProgramEntry) -> str:
     call.mark("read", "reads an option")
     if len(call.argv) > 2:
         assignments.bind_variable(call, call.argv[2], "?")
-    call.scope.variables["OPTARG"] = ANY_WORD
+    assignments.bind_variable(call, "OPTARG", ANY_WORD)
     return ""
+
+
+_NAME_OPTION = re.compile(r"-[a-z]*p(.*)", re.S)
 
 
 def wait_for_process(call: ProgramCall, entry: ProgramEntry) -> str:
     """`wait -p name` sets `name` to a process id."""
     call.mark("read", "waits for a process")
-    words = call.argv[1:]
-    if "-p" in words and (rest := words[words.index("-p") + 1 :]):
-        if "[" in rest[0]:
-            call.dynamic(f"wait -p {rest[0]}, whose subscript the shell would run as code")
-        assignments.bind_variable(call, rest[0], "0")
+    for option, following in pairwise([*call.argv[1:], ""]):
+        if starts_unknown(option):
+            call.dynamic("a word only known at run time may be -p with a name that holds code")
+        elif found := _NAME_OPTION.match(option):
+            name = found[1] or following
+            if "[" in name:
+                call.dynamic(f"wait -p {name}, whose subscript the shell would run as code")
+            assignments.bind_variable(call, name, "0")
     return ""
 
 
@@ -253,17 +271,15 @@ def which(call: ProgramCall, entry: ProgramEntry) -> str:
 def export(call: ProgramCall, entry: ProgramEntry) -> str:
     """Declarations that were parsed as ordinary commands."""
     call.mark("read", call.program)
-    assignments.mark_printed_variables(call)
-    for word in call.argv[1:]:
-        name, equals, value = word.partition("=")
-        assignments.check_variable_name(call, name)
-        if equals:
-            assignments.check_assignment(call, name, value)
-            if call.program == "export" or assignments.exports_variable(call.argv):
-                assignments.check_exported_variable(call, name, value)
-            call.scope.variables[name] = value
-    assignments.check_withdrawn_variables(call)
+    declare(call)
     return ANY_WORD
+
+
+def unset_names(call: ProgramCall, entry: ProgramEntry) -> str:
+    """`unset` that was parsed as an ordinary command."""
+    call.mark("read", call.program)
+    unset(call)
+    return ""
 
 
 def shift(call: ProgramCall, entry: ProgramEntry) -> str:

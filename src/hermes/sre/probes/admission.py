@@ -86,6 +86,7 @@ def _probe_action(probe: Probe, environment: Environment, kernel: KernelSupport 
         environment=environment.name,
         target=environment.target,
         isolated=environment.isolated,
+        reviewed=not probe.runs_foreign_command,
         kernel=kernel,
     )
 
