@@ -172,7 +172,7 @@ def _commands_of(file: FixedFile, kept: str) -> Iterator[FixCommand]:
         )
         return
     if file.failing is None and file.fixed is not None:
-        yield _new_file(file, path)
+        yield _new_file(file, path, kept)
     elif file.failing != file.fixed:
         edits = value_edits(file)
         changes = [_set_value(each, path) for each in edits] if edits else [_whole_file(file, path)]
@@ -200,10 +200,17 @@ def _set_value(edit: ValueEdit, path: str) -> str:
     return f"sed -i {shlex.quote(script)} {path}"
 
 
-def _new_file(file: FixedFile, path: str) -> FixCommand:
+def _new_file(file: FixedFile, path: str, kept: str) -> FixCommand:
+    """A link in its place is moved away: the text and the mode would go to what it names."""
     parent = shlex.quote(str(PurePosixPath(file.path).parent))
-    commands = [f"mkdir -p {parent}", _whole_file(file, path), f"chmod {file.new_mode} {path}"]
-    return FixCommand(command=" && ".join(commands), undo=f"rm -f {path}")
+    commands = [
+        f"mkdir -p {parent} {KEPT}",
+        f"{{ [ ! -L {path} ] || mv {path} {kept}; }}",
+        _whole_file(file, path),
+        f"chmod {file.new_mode} {path}",
+    ]
+    undo = f"rm -f {path}; [ ! -L {kept} ] || mv {kept} {path}"
+    return FixCommand(command=" && ".join(commands), undo=undo)
 
 
 def _whole_file(file: FixedFile, path: str) -> str:
@@ -219,5 +226,5 @@ def _escaped(text: str) -> str:
 
 
 def _attribute_commands(path: str, owner: str, mode: str) -> list[str]:
-    found = [f"chown {owner} {path}"] if owner else []
-    return [*found, f"chmod {mode} {path}"] if mode else found
+    found = [f"chown -h {owner} {path}"] if owner else []
+    return [*found, f"test ! -L {path} && chmod {mode} {path}"] if mode else found
