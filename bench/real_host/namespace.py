@@ -26,8 +26,8 @@ START_TIMEOUT_S = 20.0
 COMMAND_TIMEOUT_S = 60.0
 
 # $1 is an empty folder of the real host, $2 the host name, $3 the size of the watch's home.
-# Everything below lives in one tmpfs of this mount namespace, so nothing is left behind. The devices
-# are nodes of its own: the root of this host could change the mode of those of the real one.
+# Everything below lives in one tmpfs of this mount namespace, so nothing is left behind.
+# The devices are nodes of its own: root of this host could change the mode of the real host's.
 INIT = r"""
 set -e
 mount --make-rprivate /

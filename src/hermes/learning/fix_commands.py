@@ -20,9 +20,11 @@ MAX_FILE_CHARS = 8_000
 SED_DELIMITER = "|"
 UNIT_FOLDER, RELOAD_UNITS = "/systemd/", "systemctl daemon-reload"
 _ASSIGNMENT = re.compile(r"^(\s*(?:export\s+)?[\w./-]+(?:\s*[=:]\s*|\s+))(\S.*?)?\s*$")
-_ABSURD_VALUE = re.compile(r"0+|-1|10{4,}|9{4,}")
+_ABSURD_VALUE = re.compile(r"0+(?:\.0+)?|-1|10{4,}|9{4,}")
 ASSIGNED = "[[:space:]]*[=:[:space:]][[:space:]]*"
 """An extended regular expression for what stands between a name and its value."""
+MIN_SHARED_FOLDERS = 2
+"""Of a file that was moved: below /opt alone, a file of this name may belong to another service."""
 _PATH = re.compile(r"/[A-Za-z0-9_./@+-]+")
 _SED_PATTERN = re.compile(r"([\\^$.*\[\]|])")
 _SED_REPLACEMENT = re.compile(r"([\\&|])")
@@ -76,14 +78,18 @@ class ValueEdit(Value, frozen=True, kw_only=True):
 
     @property
     def moved_path(self) -> tuple[str, str] | None:
-        """The wrong path and the right one, where the value differs in one part of one path."""
+        """The wrong path and the right one, where the value differs in one path: in one part of
+        it, or in where the file of this name lies below a folder."""
         old, new = (self.failing_value or "").split(), self.value.split()
         words = [pair for pair in zip(old, new, strict=False) if pair[0] != pair[1]]
         if len(old) != len(new) or len(words) != 1 or not all(map(_PATH.fullmatch, words[0])):
             return None
         before, after = (each.split("/") for each in words[0])
         parts = [one != other for one, other in zip(before, after, strict=False)]
-        return words[0] if len(before) == len(after) and sum(parts) == 1 else None
+        same_depth = len(before) == len(after) and sum(parts) == 1
+        shared = [*parts, True].index(True) - 1
+        deeper = before[-1] == after[-1] and shared >= MIN_SHARED_FOLDERS
+        return words[0] if same_depth or deeper else None
 
     @property
     def pattern(self) -> str:
