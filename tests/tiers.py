@@ -80,6 +80,7 @@ FILES_BY_TIER = {
         "sre/test_reflexes",
         "sre/test_scouting",
         "sre/test_trouble_ahead",
+        "sre/test_undo_of_files",
         "test_build_checks",
         "test_plugin_page",
         "tools/test_bundled_systems",

@@ -27,6 +27,7 @@ COMMAND_TIMEOUT_S = 60.0
 
 # $1 is an empty folder of the real host, $2 the host name, $3 the size of the watch's home.
 # Everything below lives in one tmpfs of this mount namespace, so nothing is left behind.
+# The devices are nodes of its own: root of this host could change the mode of the real host's.
 INIT = r"""
 set -e
 mount --make-rprivate /
@@ -36,7 +37,15 @@ mkdir upper work root
 mount -t overlay root -o "lowerdir=/,upperdir=$1/upper,workdir=$1/work" root
 cd root
 mount -t proc proc proc
-mount --rbind /dev dev
+mount -t tmpfs -o size=1m,mode=755 devices dev
+node() { mknod -m 666 "dev/$1" c "$2" "$3"; }
+node null 1 3; node zero 1 5; node full 1 7; node random 1 8; node urandom 1 9; node tty 5 0
+mkdir dev/pts dev/shm
+mount -t devpts -o newinstance,ptmxmode=0666,mode=0620 devpts dev/pts
+mount -t tmpfs -o size=64m,mode=1777 shm dev/shm
+ln -s pts/ptmx dev/ptmx
+ln -s /proc/self/fd dev/fd
+for number in 0:in 1:out 2:err; do ln -s "/proc/self/fd/${number%:*}" "dev/std${number#*:}"; done
 mount --rbind /sys sys
 for folder in run tmp opt; do mount -t tmpfs -o size=32m tmpfs $folder; done
 chmod 1777 tmp

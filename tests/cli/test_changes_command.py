@@ -83,6 +83,21 @@ def test_a_change_that_changed_again_is_not_reverted(hermes: Hermes, host: Path)
     assert path.read_text() == "port = 443\n"
 
 
+def test_no_change_of_a_large_round_is_missing(hermes: Hermes, host: Path) -> None:
+    edited = host / "zz.conf"
+    edited.write_text("port = 80\n")
+    hermes("state", "record")
+    for number in range(320):
+        (host / f"new-{number}").touch()
+    edited.write_text("port = 443\n")
+    hermes("state", "record")
+    seen = answer(hermes, "changes", "list", "--limit", "2000")
+    assert {str(edited), f"{host}/new-0", f"{host}/new-99"} <= {each["key"] for each in seen}
+    assert len({each["change"] for each in seen}) == len(seen)
+    shown = hermes("changes")
+    assert f"{len(seen) - 200} earlier changes are not shown" in shown.stdout
+
+
 def test_states_are_listed_shown_and_deleted(hermes: Hermes, host: Path) -> None:
     assert "hermes state record" in hermes("state").stderr
     assert "hermes state record --known-good" in hermes("state", "diff").stderr

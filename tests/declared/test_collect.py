@@ -24,7 +24,7 @@ from hermes.declared.collectors.collect import (
 )
 from hermes.declared.collectors.readers import CommandReader, RunCommand
 from hermes.declared.revert import RELOAD_UNITS, RevertPlan, order_changes, plan_revert
-from hermes.declared.state import Item, ItemId, State, StateChange, compare
+from hermes.declared.state import LENGTH, Item, ItemId, State, StateChange, compare
 from hermes.declared.store import StateStore
 
 pytestmark = pytest.mark.anyio
@@ -358,6 +358,29 @@ async def test_the_undo_of_each_step_brings_the_change_back(
             assert (await run(step.undo, b""))[0] == 0, step.undo
     now = await collect_local_state(run, known=after, store=store, options=options(host))
     assert [each for each in compare(after, now) if str(host) in each.item.key] == []
+
+
+@pytest.mark.parametrize("differing", ["content", "mode", "length"])
+async def test_a_revert_leaves_alone_what_a_link_that_was_put_there_since_names(
+    store: StateStore, tmp_path: Path, differing: str
+) -> None:
+    elsewhere, path, staged = tmp_path / "elsewhere", tmp_path / "file", tmp_path / "staged"
+    elsewhere.write_text("other\n")
+    elsewhere.chmod(0o666)
+    path.symlink_to(elsewhere)
+    shared = {"type": "file", "mode": "644", "uid": "0", "gid": "0"}
+    before, after = {
+        "content": (Item(store.keep(b"old"), shared), Item(store.keep(b"new"), shared)),
+        "mode": (Item("d", shared), Item("d", {**shared, "mode": "600"})),
+        "length": (Item("", {**shared, LENGTH: "1"}), Item("", {**shared, LENGTH: "9"})),
+    }[differing]
+    change = StateChange(ItemId("file", str(path)), before, after)
+    plan = plan_revert(change, store, str(staged), is_live=True)
+    script, stdin = revert_script([plan], store, str(staged))
+    assert (await run(script, stdin))[0] != 0
+    for step in plan.steps:
+        await run(step.undo, b"")
+    assert (elsewhere.read_text(), elsewhere.stat().st_mode & 0o777) == ("other\n", 0o666)
 
 
 def test_content_is_never_part_of_a_command(tmp_path: Path) -> None:

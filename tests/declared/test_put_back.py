@@ -4,6 +4,7 @@ import subprocess
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 
 from hermes.declared.experiments.put_back import (
     CannotRevertError,
@@ -15,7 +16,7 @@ from hermes.declared.experiments.put_back import (
 )
 from hermes.declared.experiments.suspects import Suspect
 from hermes.declared.experiments.trial import Revert
-from hermes.declared.state import Item, ItemId, StateChange
+from hermes.declared.state import LENGTH, Item, ItemId, StateChange
 from hermes.declared.store import StateStore
 
 
@@ -60,7 +61,10 @@ def test_a_folder_that_exists_only_gets_its_owner_and_mode(store: StateStore) ->
     after = Item("", {"type": "folder", "mode": "750", "uid": "0", "gid": "0"})
     targets = find_targets(revert("/var/lib/x", before, after), store.content)
     script, _ = archive_script(targets)
-    assert script.splitlines()[1:] == ["chown 7:7 /var/lib/x", "chmod 755 /var/lib/x"]
+    assert script.splitlines()[1:] == [
+        "chown -h 7:7 /var/lib/x",
+        "[ -L /var/lib/x ] || chmod 755 /var/lib/x",
+    ]
 
 
 def test_a_file_of_which_only_the_digest_is_known_cannot_be_reverted(store: StateStore) -> None:
@@ -104,3 +108,20 @@ def test_a_certificate_stays_beside_a_changed_key_that_is_not_kept(store: StateS
     usable, lost = split_revertible(list(reverts.values()), store.content)
     assert [each.paths[0] for each in usable] == ["/etc/tls/shop.conf", "/etc/ca/root.crt"]
     assert [each.paths[0] for each in lost] == ["/etc/tls/shop.crt", "/etc/tls/shop.key"]
+
+
+@pytest.mark.parametrize("differing", ["mode", "length"])
+def test_what_a_link_names_is_not_changed_in_place_of_the_file(
+    store: StateStore, tmp_path: Path, differing: str
+) -> None:
+    elsewhere, path = tmp_path / "elsewhere", tmp_path / "file"
+    elsewhere.write_text("other\n")
+    mode = elsewhere.stat().st_mode
+    path.symlink_to(elsewhere)
+    before, after = file_item("d1", "600"), file_item("d1")
+    if differing == "length":
+        before, after = (Item("", {**before.attributes, LENGTH: each}) for each in "19")
+    targets = find_targets(revert(str(path), before, after), store.content)
+    script, _ = archive_script([replace(each, uid=None) for each in targets])
+    subprocess.run(["sh", "-c", script], check=True)
+    assert (elsewhere.read_text(), elsewhere.stat().st_mode) == ("other\n", mode)

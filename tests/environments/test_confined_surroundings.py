@@ -2,6 +2,7 @@
 
 import os
 import shutil
+import stat
 import subprocess
 import sys
 from collections.abc import AsyncIterator
@@ -345,3 +346,36 @@ async def test_no_setuid_file_is_made_unless_a_person_agreed(
     assert code == 0, output
     code, output, _ = await run(here, f"mkdir {tree}/shared && chmod g+s {tree}/shared", profile)
     assert code == 0, output  # on a folder the bit gives no rights
+
+
+async def test_a_command_changes_no_attribute_of_a_device_that_every_command_may_write(
+    here: LocalEnvironment, tmp_path: Path
+) -> None:
+    null = os.open("/dev/null", os.O_RDONLY)
+    before = os.fstat(null)
+    harmless = f"{stat.S_IMODE(before.st_mode):o}"  # so that a failure harms no one
+    (tmp_path / "work" / "link").symlink_to("/dev/null")
+    tricks = f"chmod {harmless} link; touch link; chown 0:0 link; echo x > link; echo $?"
+    async with here.confined(ConfinementProfile()) as confined:
+        result = await confined.run(tricks, timeout=120)
+        blocked = [str(each) for each in confined.collect()]
+    assert result.output.endswith("0\n")
+    assert os.fstat(null).st_ctime_ns == before.st_ctime_ns
+    assert "mode of /dev/null by chmod" in blocked
+    os.close(null)
+
+
+async def test_a_command_changes_no_attribute_of_a_terminal_of_others(
+    here: LocalEnvironment,
+) -> None:
+    master, terminal = os.openpty()
+    try:
+        name, before = os.ttyname(terminal), os.fstat(terminal)
+        harmless = f"{stat.S_IMODE(before.st_mode):o}"
+        async with here.confined(ConfinementProfile()) as confined:
+            result = await confined.run(f"chmod {harmless} {name}", timeout=120)
+        assert result.exit_code == 1
+        assert os.fstat(terminal).st_ctime_ns == before.st_ctime_ns
+    finally:
+        os.close(master)
+        os.close(terminal)

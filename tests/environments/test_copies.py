@@ -13,6 +13,7 @@ import pytest
 
 from hermes.environments.boxes.backend import HostPlan
 from hermes.environments.boxes.box import Box
+from hermes.environments.confinement.namespaces import SANDBOX_DEVICES
 from hermes.environments.copies import CannotCopyError, CopyLimits, CopyService
 from hermes.environments.copies.machine_copy import (
     HIDDEN_CREDENTIALS,
@@ -78,6 +79,28 @@ async def test_two_copies_of_one_machine_do_not_see_each_other(seen_folder: Path
     assert (await second.run(f"ls {seen_folder}")).output == ""
     await first.close()
     await second.close()
+
+
+async def test_nothing_in_a_copy_changes_the_devices_of_the_machine() -> None:
+    names = [f"/dev/{name}" for name in SANDBOX_DEVICES]
+    before = {name: device_attributes(name) for name in names}
+    copy = await copy_machine()
+    try:
+        for name in names:
+            # What is set is what was there, so that a failure harms no one.
+            mode, uid, gid = (before[name][at] for at in range(3))
+            await copy.run(f"chmod {mode & 0o7777:o} {name}; chown {uid}:{gid} {name}")
+            await copy.run(f"touch {name}")
+        used = await copy.run("head -c 3 /dev/zero > /dev/null && echo x >> /dev/null; echo $?")
+    finally:
+        await copy.close()
+    assert used.output == "0\n"
+    assert {name: device_attributes(name) for name in names} == before
+
+
+def device_attributes(path: str) -> tuple[int, ...]:
+    found = Path(path).stat()
+    return (found.st_mode, found.st_uid, found.st_gid, found.st_ctime_ns, found.st_mtime_ns)
 
 
 async def test_secrets_are_hidden_and_fresh_folders_are_empty(seen_folder: Path) -> None:

@@ -77,6 +77,30 @@ def test_files_that_appear_and_disappear(tmp_path: Path) -> None:
     assert (new.exists(), old.read_text()) == (False, "in the way\n")
 
 
+def test_a_new_file_takes_the_place_of_a_link_and_what_it_names_stays(tmp_path: Path) -> None:
+    masked, elsewhere = tmp_path / "app.service", tmp_path / "elsewhere"
+    elsewhere.write_text("other\n")
+    elsewhere.chmod(0o666)
+    masked.symlink_to(elsewhere)
+    commands = fix_commands([FixedFile(path=str(masked), fixed="text\n")])
+    run(commands, tmp_path)
+    assert (masked.is_symlink(), masked.read_text()) == (False, "text\n")
+    run(commands, tmp_path, undo=True)
+    assert masked.readlink() == elsewhere
+    assert (elsewhere.read_text(), elsewhere.stat().st_mode & 0o777) == ("other\n", 0o666)
+
+
+def test_the_mode_of_a_file_is_not_given_to_what_a_link_names(tmp_path: Path) -> None:
+    link, elsewhere = tmp_path / "link", tmp_path / "elsewhere"
+    elsewhere.touch(mode=0o666)
+    link.symlink_to(elsewhere)
+    mode = elsewhere.stat().st_mode
+    file = FixedFile(path=str(link), mode="600", failing_mode="644")
+    with pytest.raises(subprocess.CalledProcessError):
+        run(fix_commands([file]), tmp_path)
+    assert elsewhere.stat().st_mode == mode
+
+
 def test_modes_are_set_and_undone(tmp_path: Path) -> None:
     path = tmp_path / "file"
     path.write_text("")

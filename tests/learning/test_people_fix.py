@@ -91,10 +91,28 @@ def test_a_missing_program_is_replaced_by_the_last_release_that_exists(tmp_path:
     )
     looks = looks_of(file)
     missing = next(each for each in looks if each.startswith("systemctl cat shop | "))
-    newest = next(each for each in looks if each.startswith("ls -d"))
+    newest = next(each for each in looks if "sort -V" in each)
     assert look(missing, unit(wrong), tmp_path) == str(wrong)
     assert not look(missing, unit(right), tmp_path)
-    assert look(newest, "", tmp_path) == str(right)
+    assert look(newest, unit(wrong), tmp_path) == str(right)
+    assert f"s|{wrong}|{right}|" in fix_commands([file])[0].command
+
+
+def test_a_program_that_was_moved_is_found_below_the_folder_that_is_left(tmp_path: Path) -> None:
+    def unit(path: object) -> str:
+        return f"[Service]\nExecStart=/usr/bin/env -i {path} --all\n"
+
+    for release in ("1.9.0", "1.10.2"):
+        (tmp_path / "app" / release / "bin").mkdir(parents=True)
+        (tmp_path / "app" / release / "bin" / "main.py").touch()
+    wrong, right = tmp_path / "app/main.py", tmp_path / "app/1.10.2/bin/main.py"
+    file = FixedFile(
+        path="/etc/systemd/system/shop.service", failing=unit(wrong), fixed=unit(right)
+    )
+    missing, newest = (each for each in looks_of(file) if "systemctl cat shop | " in each)
+    assert look(missing, unit(wrong), tmp_path) == str(wrong)
+    assert look(newest, unit(wrong), tmp_path) == str(right)
+    assert not look(newest, unit(right), tmp_path)
     assert f"s|{wrong}|{right}|" in fix_commands([file])[0].command
 
 

@@ -54,7 +54,7 @@ async def record_round(
 ) -> RecordedRound:
     """One look at the host. Raises `EnvironmentFailed` and `OSError`."""
     began = time.monotonic()
-    known = store.latest(host, "live")
+    known = store.latest(host, "live") or store.latest(host)
     state = await collect(known)
     changes = compare(known, state) if known is not None else ()
     recorded: tuple[RecordedChange, ...] = ()
@@ -140,8 +140,9 @@ async def publish_changes(store: StateStore, journal: Journal, publish: PublishE
     """
     count = 0
     for path, changes in list(store.changes.unpublished()):
-        known = await _published_ids(journal, changes)
-        events = [_event(each) for each in changes[:MAX_EVENTS] if each.id not in known]
+        known = await _published(journal, changes)
+        new = [each for each in changes[:MAX_EVENTS] if (each.id, each.after) not in known]
+        events = [change_event(each) for each in new]
         if events:
             await publish(*events)
         count += len(events)
@@ -149,18 +150,21 @@ async def publish_changes(store: StateStore, journal: Journal, publish: PublishE
     return count
 
 
-async def _published_ids(journal: Journal, changes: Sequence[RecordedChange]) -> set[str]:
+async def _published(
+    journal: Journal, changes: Sequence[RecordedChange]
+) -> set[tuple[str, datetime | None]]:
+    """With the time of the look before: an edit that is reverted and made again has one id."""
     times = [each.after for each in changes if each.after is not None]
     if not times:
         return set()
     found = set()
     async for recorded in journal.read(kinds=("change.seen",), since=min(times)):
         if isinstance(recorded.event, ChangeSeen):
-            found.add(recorded.event.change)
+            found.add((recorded.event.change, recorded.event.after))
     return found
 
 
-def _event(each: RecordedChange) -> ChangeSeen:
+def change_event(each: RecordedChange) -> ChangeSeen:
     change = each.change
     return ChangeSeen(
         run=WATCH_RUN,

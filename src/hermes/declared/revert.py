@@ -151,15 +151,15 @@ class _FileRevert:
                 now = shlex.quote(self._stage_path("replaced"))
                 yield RevertStep(f"cp -p -- {self._quoted} {now}", "true")
             yield RevertStep(
-                f"cp -- {content} {self._quoted}",
-                f"cp -- {now} {self._quoted}",
+                self._unless_link(f"cp -- {content} {self._quoted}"),
+                self._unless_link(f"cp -- {now} {self._quoted}"),
             )
         if "uid" in differing or "gid" in differing:
             yield RevertStep(self._chown(before), self._chown(after))
         if "mode" in differing or "uid" in differing:  # a new owner removes the setuid bit
             yield RevertStep(
-                f"chmod {before.attributes['mode']} -- {self._quoted}",
-                f"chmod {after.attributes['mode']} -- {self._quoted}",
+                self._unless_link(f"chmod {before.attributes['mode']} -- {self._quoted}"),
+                self._unless_link(f"chmod {after.attributes['mode']} -- {self._quoted}"),
             )
 
     def _shorten(self, length: str) -> Iterator[RevertStep]:
@@ -167,7 +167,13 @@ class _FileRevert:
         aside = shlex.quote(f"{self._stage_path('shortened')}.gz")
         yield RevertStep(f"gzip -c -- {self._quoted} > {aside}", "true")
         back = f"gzip -dc -- {aside} > {self._quoted}"
-        yield RevertStep(f"truncate -s {length} -- {self._quoted}", back)
+        shorten = f"truncate -s {length} -- {self._quoted}"
+        yield RevertStep(self._unless_link(shorten), self._unless_link(back))
+
+    def _unless_link(self, command: str) -> str:
+        """These commands follow a link. One that was put there since, as when people mask a unit
+        while they are asked about its revert, leads to a file of others."""
+        return f"test ! -L {self._quoted} && {command}"
 
     def _chown(self, item: Item) -> str:
         owner = f"{item.attributes.get('uid', '0')}:{item.attributes.get('gid', '0')}"

@@ -28,7 +28,8 @@ ItemKind = Literal[
     "setting",
     "schedule",
 ]
-StateSource = Literal["known-good", "declared", "live"]
+StateSource = Literal["known-good", "declared", "live", "incident"]
+"""`live`: the last look of the watch, with which the next is compared. `incident`: kept for one."""
 ITEM_KINDS: tuple[ItemKind, ...] = get_args(ItemKind)
 
 LENGTH = "length"

@@ -20,9 +20,11 @@ MAX_FILE_CHARS = 8_000
 SED_DELIMITER = "|"
 UNIT_FOLDER, RELOAD_UNITS = "/systemd/", "systemctl daemon-reload"
 _ASSIGNMENT = re.compile(r"^(\s*(?:export\s+)?[\w./-]+(?:\s*[=:]\s*|\s+))(\S.*?)?\s*$")
-_ABSURD_VALUE = re.compile(r"0+|-1|10{4,}|9{4,}")
+_ABSURD_VALUE = re.compile(r"0+(?:\.0+)?|-1|10{4,}|9{4,}")
 ASSIGNED = "[[:space:]]*[=:[:space:]][[:space:]]*"
 """An extended regular expression for what stands between a name and its value."""
+MIN_SHARED_FOLDERS = 2
+"""Of a file that was moved: below /opt alone, a file of this name may belong to another service."""
 _PATH = re.compile(r"/[A-Za-z0-9_./@+-]+")
 _SED_PATTERN = re.compile(r"([\\^$.*\[\]|])")
 _SED_REPLACEMENT = re.compile(r"([\\&|])")
@@ -76,14 +78,18 @@ class ValueEdit(Value, frozen=True, kw_only=True):
 
     @property
     def moved_path(self) -> tuple[str, str] | None:
-        """The wrong path and the right one, where the value differs in one part of one path."""
+        """The wrong path and the right one, where the value differs in one path: in one part of
+        it, or in where the file of this name lies below a folder."""
         old, new = (self.failing_value or "").split(), self.value.split()
         words = [pair for pair in zip(old, new, strict=False) if pair[0] != pair[1]]
         if len(old) != len(new) or len(words) != 1 or not all(map(_PATH.fullmatch, words[0])):
             return None
         before, after = (each.split("/") for each in words[0])
         parts = [one != other for one, other in zip(before, after, strict=False)]
-        return words[0] if len(before) == len(after) and sum(parts) == 1 else None
+        same_depth = len(before) == len(after) and sum(parts) == 1
+        shared = [*parts, True].index(True) - 1
+        deeper = before[-1] == after[-1] and shared >= MIN_SHARED_FOLDERS
+        return words[0] if same_depth or deeper else None
 
     @property
     def pattern(self) -> str:
@@ -172,7 +178,7 @@ def _commands_of(file: FixedFile, kept: str) -> Iterator[FixCommand]:
         )
         return
     if file.failing is None and file.fixed is not None:
-        yield _new_file(file, path)
+        yield _new_file(file, path, kept)
     elif file.failing != file.fixed:
         edits = value_edits(file)
         changes = [_set_value(each, path) for each in edits] if edits else [_whole_file(file, path)]
@@ -200,10 +206,17 @@ def _set_value(edit: ValueEdit, path: str) -> str:
     return f"sed -i {shlex.quote(script)} {path}"
 
 
-def _new_file(file: FixedFile, path: str) -> FixCommand:
+def _new_file(file: FixedFile, path: str, kept: str) -> FixCommand:
+    """A link in its place is moved away: the text and the mode would go to what it names."""
     parent = shlex.quote(str(PurePosixPath(file.path).parent))
-    commands = [f"mkdir -p {parent}", _whole_file(file, path), f"chmod {file.new_mode} {path}"]
-    return FixCommand(command=" && ".join(commands), undo=f"rm -f {path}")
+    commands = [
+        f"mkdir -p {parent} {KEPT}",
+        f"{{ [ ! -L {path} ] || mv {path} {kept}; }}",
+        _whole_file(file, path),
+        f"chmod {file.new_mode} {path}",
+    ]
+    undo = f"rm -f {path}; [ ! -L {kept} ] || mv {kept} {path}"
+    return FixCommand(command=" && ".join(commands), undo=undo)
 
 
 def _whole_file(file: FixedFile, path: str) -> str:
@@ -219,5 +232,5 @@ def _escaped(text: str) -> str:
 
 
 def _attribute_commands(path: str, owner: str, mode: str) -> list[str]:
-    found = [f"chown {owner} {path}"] if owner else []
-    return [*found, f"chmod {mode} {path}"] if mode else found
+    found = [f"chown -h {owner} {path}"] if owner else []
+    return [*found, f"test ! -L {path} && chmod {mode} {path}"] if mode else found

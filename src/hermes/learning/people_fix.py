@@ -130,29 +130,27 @@ def _structural_sources(fix: PeopleFix, unit: str) -> list[str]:
 
 
 def _missing_path_sources(wrong: str, right: str, unit: str) -> list[str]:
-    """The only path in the unit that does not exist, and the last one that does and differs in the
-    same part."""
-    before, after = wrong.split("/"), right.split("/")
-    number = next(at for at, part in enumerate(before) if part != after[at])
-    path, ending = shlex.quote(wrong), ""
-    for _ in before[number:]:
-        path = f'"$(dirname {path})"'
-    if number < len(before) - 1:
-        ending = f'/"$(basename {shlex.quote(wrong)})"'
+    """The only path in the unit that does not exist, and the last one that does: of the same name
+    below the folder that is left, or in the place of another name."""
     missing = (
         f"systemctl cat {unit} | grep -oE '/[A-Za-z0-9_./@+-]+' | sort -u"
         f' | while read -r f; do [ -e "$f" ] || echo "$f"; done | {_ONLY_ONE}'
     )
-    if number < len(before) - 2:
-        return [missing]
-    return [missing, f"ls -d {path}/*{ending} | sort -V | tail -n 1"]
+    if wrong.rpartition("/")[2] != right.rpartition("/")[2]:
+        return [missing, f'ls -d "$(dirname {shlex.quote(wrong)})"/* | sort -V | tail -n 1']
+    moved = (
+        'while read -r f; do d=$f; while [ "$d" ] && [ ! -d "$d" ]; do d=${d%/*}; done;'
+        ' [ "${d#/*/}" != "$d" ] || exit 1;'
+        ' find "$d" -type f -name "${f##*/}"; done | sort -V | tail -n 1'
+    )
+    return [missing, f"{missing} | {moved}"]
 
 
 def _absurd_value_source(edit: ValueEdit, unit: str) -> str:
     """The only setting, in the files that the unit names, with the value that was wrong: its file
     and its name."""
     before = edit.failing_value or ""
-    value = "0+" if not before.strip("0") else before
+    value = r"0+(\.0+)?" if not before.strip("0.") else before
     line = rf"^[[:space:]]*[A-Za-z_]\w*{ASSIGNED}{value}[[:space:]]*$"
     files = (
         f"systemctl cat {unit} | grep -oE '/[A-Za-z0-9_./@+-]+'"

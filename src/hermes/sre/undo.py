@@ -73,13 +73,31 @@ class UndoPlan(Value, kw_only=True, frozen=True):
         for number, path in enumerate(self.paths):
             at, kept = shlex.quote(path), f"{folder}/{number}"
             if found.get(number) == "file":
-                # Files are overwritten in place: processes that have them open keep the same file.
-                lines.append(
-                    f"if [ -d {kept} ]; then cp -aT {kept} {at}; else cp -a {kept} {at}; fi"
-                )
+                lines.append(f"{{ {_set_aside(at, kept)} && {_put_back(at, kept)}; }} || failed=1")
             elif found.get(number) == "absent":
-                lines.append(f"rm -rf {at}")
-        return "\n".join(lines)
+                lines.append(f"rm -rf {at} || failed=1")
+        return "\n".join(["failed=", *lines, '[ -z "$failed" ]']) if lines else ""
+
+
+def _set_aside(at: str, kept: str) -> str:
+    """Moves away what is of another kind by now. `cp` follows a link that stands there, and would
+    change what it names: the mode of /dev/null, where a unit was masked."""
+    other_kind = (
+        f"[ -L {at} ] || [ -L {kept} ] || {{ [ -d {at} ] && [ ! -d {kept} ]; }}"
+        f" || {{ [ ! -d {at} ] && [ -d {kept} ]; }}"
+    )
+    return (
+        f"if {{ [ -e {at} ] || [ -L {at} ]; }} && {{ {other_kind}; }}; then mv {at} {kept}.now; fi"
+    )
+
+
+def _put_back(at: str, kept: str) -> str:
+    """A single file is overwritten in place: processes that have it open keep the same file. In a
+    folder, each is replaced: one of them may be a link now."""
+    return (
+        f"if [ -d {kept} ] && [ ! -L {kept} ]; then cp -aT --remove-destination {kept} {at};"
+        f" else cp -aT {kept} {at}; fi"
+    )
 
 
 def plan_undo(action: Action) -> UndoPlan:

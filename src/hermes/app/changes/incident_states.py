@@ -71,7 +71,7 @@ class IncidentStates:
         return event
 
     async def _collect(self, known: State | None) -> State:
-        return replace(await self._collect_state(known), host=self.host, source="live")
+        return replace(await self._collect_state(known), host=self.host, source="incident")
 
     async def _collect_through(self, known: State | None) -> State:
         run = environment_runner(self.environment)
@@ -91,7 +91,7 @@ def keep_failing_state(
         run=details.run,
         incident=details.incident,
         moment="failing",
-        state=store.save(replace(state, source="live")),
+        state=store.save(replace(state, source="incident")),
         known_good=_known_good_id(store, state.host),
         host=state.host,
         service=failing_service(details, results),

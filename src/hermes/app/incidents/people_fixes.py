@@ -72,7 +72,8 @@ def _fixed_file(change: StateChange, target: Target, read: ReadContent) -> Fixed
     failing = fixed = None
     if target.kind == "file":
         fixed = _text(target.content, target.path)
-    if target.kind in ("file", "absent") and change.after is not None:
+    was_link = target.kind == "file" and bool(after.get("link"))
+    if target.kind in ("file", "absent") and change.after is not None and not was_link:
         failing = _text(read(change.after.digest) or b"", target.path)
     return FixedFile(
         path=target.path,

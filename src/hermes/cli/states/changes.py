@@ -5,6 +5,7 @@ from datetime import datetime
 
 import anyio
 import click
+from msgspec.structs import replace
 
 from hermes.app.changes.change_revert import RevertResult, revert_change
 from hermes.app.changes.states import open_state_store
@@ -21,6 +22,7 @@ from hermes.core.actions import Action, Approval, Decision
 from hermes.core.events.changes import ChangeSeen
 from hermes.declared.change_log import RecordedChange
 from hermes.declared.diff import describe_change
+from hermes.declared.recording import change_event
 from hermes.declared.revert import plan_revert
 from hermes.declared.state import ITEM_KINDS, change_verb_text
 from hermes.memory.store import JournalStore, store_exists
@@ -103,11 +105,12 @@ def _print_changes(
     *,
     as_json: bool,
 ) -> None:
-    events = [
+    matching = [
         each
         for each in _read_events(load_settings(ctx), since)
         if (not kind or each.item_kind == kind) and (not unit or _is_of_unit(each, unit))
-    ][-max(limit, 1) :]
+    ]
+    events = matching[-max(limit, 1) :]
     if as_json:
         print_json([_event_data(each) for each in reversed(events)])
         return
@@ -124,6 +127,11 @@ def _print_changes(
     ]
     empty = "no change matches" if unit or kind else NOTHING_SEEN
     print_table(("id", "when", "what", "change", "who", "how we know"), rows, empty=empty)
+    if left := len(matching) - len(events):
+        echo(
+            f"{left} earlier changes are not shown; all: "
+            f"hermes changes list --limit {len(matching)}"
+        )
 
 
 @cli_command("""
@@ -188,7 +196,19 @@ async def _ask_at_terminal(action: Action, decision: Decision) -> Approval:
 
 
 def _read_events(loaded: LoadedSettings, since: datetime | None) -> list[ChangeSeen]:
-    """The oldest first; a change that was seen twice, after a crash, only once."""
+    """The oldest first; a change that was seen twice, after a crash, only once. Those of a round
+    with more changes than events are in the log of changes alone."""
+    logged = [
+        replace(change_event(each), at=each.seen_at)
+        for each in open_state_store(loaded).changes.all()
+        if since is None or each.seen_at >= since
+    ]
+    published = _published_events(loaded, since)
+    found = {(each.change, each.after): each for each in (*logged, *published)}
+    return sorted(found.values(), key=lambda each: each.at)
+
+
+def _published_events(loaded: LoadedSettings, since: datetime | None) -> list[ChangeSeen]:
     if not store_exists(loaded.store):
         return []
 
@@ -196,8 +216,7 @@ def _read_events(loaded: LoadedSettings, since: datetime | None) -> list[ChangeS
         found = [each.event async for each in journal.read(kinds=("change.seen",), since=since)]
         return [each for each in found if isinstance(each, ChangeSeen)]
 
-    events = query_journal(loaded, read)
-    return list({(each.change, each.after): each for each in events}.values())
+    return query_journal(loaded, read)
 
 
 def _is_of_unit(event: ChangeSeen, unit: str) -> bool:

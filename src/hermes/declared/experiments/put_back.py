@@ -180,7 +180,8 @@ def archive_script(targets: Sequence[Target]) -> tuple[str, bytes]:
         if each.kind == "attributes":
             lines += attribute_commands(each)
         elif each.kind == "shortened":
-            lines.append(f"truncate -s {each.length} -- {shlex.quote(each.path)}")
+            path = shlex.quote(each.path)
+            lines.append(f"[ -L {path} ] || truncate -s {each.length} -- {path}")
     return "\n".join(lines), _archive(sorted(files, key=lambda each: each.path))
 
 
@@ -198,9 +199,9 @@ def unwritable_script(targets: Sequence[Target]) -> str:
 def attribute_commands(target: Target) -> list[str]:
     path, commands = shlex.quote(target.path), []
     if target.uid is not None and target.gid is not None:
-        commands.append(f"chown {target.uid}:{target.gid} {path}")
+        commands.append(f"chown -h {target.uid}:{target.gid} {path}")
     if target.mode is not None:
-        commands.append(f"chmod {target.mode:o} {path}")
+        commands.append(f"[ -L {path} ] || chmod {target.mode:o} {path}")
     return commands
 
 

@@ -15,7 +15,6 @@ from hermes.environments.boxes.backend import BoxPlan, HostPlan
 from hermes.environments.boxes.oracle_view import PROGRAM_FOLDER, install_programs, write_file
 from hermes.environments.confinement import kernel, namespaces
 from hermes.environments.confinement.namespaces import (
-    SANDBOX_DEVICES,
     attach_mount,
     clone_mount,
     mount,
@@ -42,7 +41,7 @@ def enter_host_root(plan: BoxPlan, host: HostPlan, programs: tuple[tuple[str, by
     """Called by the first process of the host, in its new namespaces."""
     namespaces.make_mounts_private()
     system = [_open_mount_source(path) for path in plan.readable]
-    devices = [_open_mount_source(f"/dev/{name}") for name in SANDBOX_DEVICES]
+    devices = [(path, fd, False) for path, fd in namespaces.clone_devices()]
     base = "/tmp" if os.path.isdir("/tmp") else "/usr"  # noqa: PTH112 - pathlib is slow to import
     mount("tmpfs", base, 0, f"mode=755,size={host.disk_mb}m")
     os.chdir(base)
@@ -75,7 +74,7 @@ def enter_host_root(plan: BoxPlan, host: HostPlan, programs: tuple[tuple[str, by
 
 def _open_mount_source(path: str) -> tuple[str, int, bool]:
     # Mounts of the real machine are locked in a user namespace: flags can be added, not removed.
-    fd = clone_mount(path, namespaces.MOUNT_READ_ONLY if not path.startswith("/dev/") else 0)
+    fd = clone_mount(path, namespaces.MOUNT_READ_ONLY)
     return path, fd, os.path.isdir(path)  # noqa: PTH112 - see above
 
 

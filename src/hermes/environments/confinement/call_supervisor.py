@@ -423,6 +423,9 @@ class OwnedTerminals:
         self._give(call, fd, flags)
         return True
 
+    def owns(self, real: str) -> bool:
+        return real in self._own
+
     def open_peer(self, call: NotifiedCall) -> None:
         """The other end of a terminal that the caller holds open."""
         master = call.descriptor(0)

@@ -23,8 +23,8 @@ from hermes.environments.confinement.hidden_files import (
 )
 from hermes.environments.confinement.namespaces import (
     MOUNT_NO_DEVICES,
-    SANDBOX_DEVICES,
     attach_mount,
+    clone_devices,
     clone_mount,
     mount,
 )
@@ -120,7 +120,7 @@ def prepare_copied_root(request: CopyRequest) -> CopiedRoot:
     base = "/tmp" if os.path.isdir("/tmp") else "/usr"  # noqa: PTH112 - pathlib is slow to import
     copied = CopiedRoot(base)
     mounts = [each for each in read_mounts(request.mounts) if each.path != "/"]
-    devices = [(f"dev/{name}", clone_mount(f"/dev/{name}", 0)) for name in SANDBOX_DEVICES]
+    devices = clone_devices()
     # Sources below the base folder are opened first: it is covered.
     mount("tmpfs", base, MOUNT_NO_DEVICES, _memory_options(0o700, request.disk_mb))
     os.chdir(base)
@@ -303,8 +303,8 @@ def _make_fresh_folders(devices: list[tuple[str, int]]) -> None:
         os.chmod(f"root/{folder}", mode)  # noqa: PTH101 - see above
     _attach_shared_memory()
     for path, fd in devices:
-        os.close(os.open(f"root/{path}", os.O_CREAT | os.O_WRONLY | os.O_CLOEXEC))
-        attach_mount(fd, f"root/{path}")
+        os.close(os.open(_inside(path), os.O_CREAT | os.O_WRONLY | os.O_CLOEXEC))
+        attach_mount(fd, _inside(path))
     for path, target in DEVICE_LINKS:
         os.symlink(target, f"root/{path}")  # noqa: PTH211 - see above
 

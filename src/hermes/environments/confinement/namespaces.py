@@ -61,6 +61,14 @@ def clone_mount(path: str, attributes: int, user_namespace: int = -1) -> int:
     return fd
 
 
+def clone_devices() -> list[tuple[str, int]]:
+    """Path and mount of each device that programs may use. They are the machine's own: a change of
+    mode, owner or time would reach it. A read-only mount refuses those, and still takes data."""
+    paths = [f"/dev/{name}" for name in SANDBOX_DEVICES]
+    attributes = MOUNT_READ_ONLY | MOUNT_NO_SETUID | MOUNT_NO_EXECUTE
+    return [(path, clone_mount(path, attributes)) for path in paths]
+
+
 def attach_mount(fd: int, path: str) -> None:
     kernel.system_call("move_mount", fd, b"", AT_FDCWD, os.fsencode(path), 4)
     os.close(fd)
@@ -108,10 +116,7 @@ def _clone_granted(
         owner = owners.get(path)
         fd = clone_mount(path, MOUNT_NO_SETUID | MOUNT_NO_DEVICES, maps[owner] if owner else -1)
         pieces.append((path, fd, os.path.isdir(path)))  # noqa: PTH112
-    for name in SANDBOX_DEVICES:
-        fd = clone_mount(f"/dev/{name}", MOUNT_NO_SETUID | MOUNT_NO_EXECUTE)
-        pieces.append((f"/dev/{name}", fd, False))
-    return pieces
+    return pieces + [(path, fd, False) for path, fd in clone_devices()]
 
 
 def _path_in_root(path: str) -> str:

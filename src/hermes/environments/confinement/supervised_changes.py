@@ -12,6 +12,7 @@ from hermes.environments.confinement.messages import WRITABLE_DEVICES, VerdictRu
 NON_FILE_PREFIXES = ("pipe:[", "socket:[", "anon_inode:", "/memfd:")
 SHELL_STATE_PREFIX = "/memfd:hermes "
 """The state of the shell, which a program could open by `/proc`; only the shell writes it."""
+_SHARED_DEVICES = frozenset(f"/dev/{name}" for name in WRITABLE_DEVICES)
 AT_NO_FOLLOW, AT_EMPTY_PATH, AT_REMOVE_FOLDER = 0x100, 0x1000, 0x200
 GRANT_BY_KERNEL, GRANT_BY_SUPERVISOR = "inside", "brokered"
 
@@ -27,7 +28,7 @@ class ChangeRefused(Exception):
 class SupervisedChanges:
     def __init__(self, rules: VerdictRules, terminals: OwnedTerminals) -> None:
         self._rules, self._terminals = rules, terminals
-        self._files = {*rules.files, *(f"/dev/{name}" for name in WRITABLE_DEVICES)}
+        self._files = {*rules.files, *_SHARED_DEVICES}
         self._made: set[str] = set()
         self._caller = ""
 
@@ -75,6 +76,11 @@ class SupervisedChanges:
         if os.path.dirname(real) in rules.beside:  # noqa: PTH120
             return GRANT_BY_SUPERVISOR if real in self._made or not os.path.lexists(real) else ""
         return ""
+
+    def _is_shared_device(self, real: str) -> bool:
+        """Every command may write to it, but its mode and owner hold for all of the machine."""
+        shared = real in _SHARED_DEVICES or real.startswith("/dev/pts/")
+        return shared and real not in self._rules.files and not self._terminals.owns(real)
 
     def _is_unique(self, real: str) -> bool:
         """A new file of mktemp, or one that it created."""
@@ -235,7 +241,7 @@ class SupervisedChanges:
             real = os.readlink(f"/proc/self/fd/{fd}")  # noqa: PTH115
             nameless = real.startswith(NON_FILE_PREFIXES) or real.endswith(" (deleted)")
             if not nameless:
-                if not self._grant(real):
+                if not self._grant(real) or self._is_shared_device(real):
                     raise ChangeRefused(real, error=EPERM, kind=form.kind)
                 status = os.fstat(fd)
                 self._single(real, status)

@@ -1,5 +1,7 @@
 """Repeats a fix on fresh hosts, to drop unneeded changes and find signs of the problem."""
 
+import errno
+import os
 import re
 from collections.abc import Awaitable, Callable, Sequence
 
@@ -106,6 +108,10 @@ _LOG_DECORATION = re.compile(
     r"|\"$|\s*\(\d{4}-\d\d-\d\d[T ][\d:.,]+Z?\)$"
 )
 """Level and time around a message: other services write them in another form."""
+_SYSTEM_ERROR = re.compile(
+    "|".join(sorted({re.escape(os.strerror(n)) for n in errno.errorcode if " " in os.strerror(n)}))
+)
+"""The words of the system are the same in all programs, unlike what stands around them."""
 _MAX_LINE_CHARS = 220
 MAX_SIGNS_PER_KIND = 3
 
@@ -152,9 +158,7 @@ def _find_differing_sign(
     broken_texts = [check.output, *(each.output for each in before)]
     broken, fixed = {each.code for each in before}, {each.code for each in after}
     by_code = check.code is not None and broken == {check.code} and check.code not in fixed
-    # A single word is a state, which may be another one while a service is restarted.
-    is_state = by_code and check.code and len(check.output.split()) == 1
-    for line in () if is_state else _rank_lines(before[0].output):
+    for line in () if by_code and _is_state(check) else _rank_lines(before[0].output):
         text = _build_line_pattern(line, parameters)
         pattern = re.compile(text, re.MULTILINE)
         fixed_too = any(pattern.search(each.output) for each in after)
@@ -165,6 +169,11 @@ def _find_differing_sign(
     return None
 
 
+def _is_state(check: RunCommand) -> bool:
+    """A single word, which may be another one while a service is restarted."""
+    return bool(check.code) and len(check.output.split()) == 1
+
+
 def _find_diagnosed_sign(
     check: RunCommand, run: VerifiedRun, parameters: Sequence[DistilledParameter]
 ) -> DiagnosticSign | None:
@@ -172,7 +181,7 @@ def _find_diagnosed_sign(
     diagnosis = run.diagnosis
     named = [diagnosis.value, *diagnosis.mechanism.split()] if diagnosis else []
     words = [word for word in named if len(word) >= 4]
-    lines = _rank_lines(check.output)
+    lines = [] if _is_state(check) else _rank_lines(check.output)
     for line in sorted(lines, key=lambda line: -sum(word in line for word in words)):
         if _ERROR_WORDS.search(line) and (pattern := _build_line_pattern(line, parameters)):
             return DiagnosticSign(command=check.command, pattern=pattern)
@@ -180,15 +189,25 @@ def _find_diagnosed_sign(
 
 
 def _rank_lines(output: str) -> list[str]:
-    """Lines with error words first, the latest of them first."""
+    """Lines with words of the system first, then those with error words, the latest of them
+    first."""
     lines = [_LOG_TIMESTAMP.sub("", line).strip() for line in output.splitlines()]
     usable = [line for line in lines if 4 <= len(line) <= _MAX_LINE_CHARS]
-    return sorted(reversed(usable), key=lambda line: not _ERROR_WORDS.search(line))
+    return sorted(
+        reversed(usable),
+        key=lambda line: (not _SYSTEM_ERROR.search(line), not _ERROR_WORDS.search(_message(line))),
+    )
+
+
+def _message(line: str) -> str:
+    return _LOG_DECORATION.sub("", line)
 
 
 def _build_line_pattern(line: str, parameters: Sequence[DistilledParameter]) -> str:
     """Empty for a line that has only values of this incident."""
-    message = _LOG_DECORATION.sub("", line)
+    if system := _SYSTEM_ERROR.search(line):
+        return re.escape(system[0])
+    message = _message(line)
     pattern = generalize_text(message if _ERROR_WORDS.search(message) else line, parameters)
     plain = re.sub(r"\\S\+\?|\[.*?\]\+?|\\s\+|[^A-Za-z]", "", pattern)
     return pattern if len(plain) >= 4 and len(pattern) <= 480 else ""
