@@ -45,6 +45,7 @@ def test_files_are_listed_and_a_broken_one_says_why(hermes: Hermes) -> None:
     assert "no licence" in parts["broken"]["why"]
     assert "example" in hermes("plugins").stdout
     assert "hermes.probes" in hermes("plugins", "show", "example.py").stdout
+    assert "example.py" in hermes("plugins", "show", "spool").stdout
     told = hermes("plugins", "doctor")
     assert told.returncode == 3
     assert "RuntimeError: no licence" in told.stdout

@@ -16,8 +16,10 @@ from hermes.core.protocols import ConfinesCommands
 from hermes.environments.remote.channels import ChannelBroken, open_channel
 from hermes.environments.remote.confined import ConfiningRemoteEnvironment
 from hermes.environments.remote.environment import RemoteEnvironment
+from hermes.environments.remote.renamed_methods import NEW_NAMES
 from hermes.environments.remote.scripts import WAIT_FOR_PROGRAM_ARGV, build_program, quote_word
 from hermes.environments.settings import TerminalSettings
+from hermes.plumbing.renamed import report_renamed
 
 BASH = str(shutil.which("bash"))
 VARIABLES = {"PATH": os.environ["PATH"], "HOME": "/"}
@@ -51,7 +53,22 @@ class Here:
         return None
 
 
-def remote(client: Here) -> RemoteEnvironment:
+class EarlierHere:
+    """The same with the method names of an earlier version."""
+
+    variables = VARIABLES
+
+    def __init__(self, place: str = "here") -> None:
+        self.place = place
+        self._here = Here()
+        self.words, self.close = self._here.words, self._here.close
+        self.reach, self.broken = self._here.connect, self._here.find_failure
+
+    def elsewhere(self, place: str) -> "EarlierHere":
+        return EarlierHere(place)
+
+
+def remote(client: Here | EarlierHere) -> RemoteEnvironment:
     settings = TerminalSettings()
     return RemoteEnvironment("here", "h", client, settings=settings, isolated=False, start="/tmp")
 
@@ -126,6 +143,20 @@ async def test_a_place_that_gives_no_shell_is_tried_twice_and_named() -> None:
         async with remote(client):
             pass
     assert client.reached == 2
+
+
+@pytest.mark.anyio
+async def test_a_client_with_the_method_names_of_an_earlier_version_works_and_reports_the_new_ones(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    report_renamed.cache_clear()
+    async with remote(EarlierHere("there")) as there, remote(EarlierHere()) as here:
+        started = await there.start("sleep 60")
+        assert await here.find(started.handle) is not None
+        await started.kill()
+    said = {record.getMessage() for record in caplog.records}
+    for old, new in NEW_NAMES.items():
+        assert f"EarlierHere.{old} is now {new}; the old name will be removed" in said
 
 
 @pytest.mark.anyio

@@ -9,9 +9,9 @@ import pytest
 
 from hermes.environments.sandboxing import support
 from hermes.gym.episodes.self_test import prove_scenario
-from hermes.gym.renamed import report_renamed
 from hermes.gym.scenario import find_scenario, load_scenario
 from hermes.gym.services.python_service import shop_service
+from hermes.plumbing.renamed import report_renamed
 
 FOLDER = Path(__file__).parent / "previous_version" / "scaled-to-zero"
 OLD_NAMES = """

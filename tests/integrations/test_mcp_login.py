@@ -210,6 +210,20 @@ async def test_a_right_that_is_missing_names_the_command_that_asks_for_it(tmp_pa
         assert "[access_token of vault]" in await home.call()
 
 
+async def test_a_right_that_only_one_call_needs_is_named_by_that_call(tmp_path: Path) -> None:
+    async with vault(tmp_path) as home:
+        await home.log_in()
+        async with open_servers(home.loaded, home.store._folder, None, ONCE) as servers:
+            server = servers.server(home.pin)
+            _, (tool,) = await server.listing()
+            challenge = 'Bearer error="insufficient_scope", scope="orders:write"'
+            home.server.fault["/mcp"] = Response(
+                status_code=403, headers={"WWW-Authenticate": challenge}
+            )
+            with pytest.raises(NeedsPerson, match=r'login vault --scope "orders:write"`'):
+                await server.call(make_pin(tool, None, ""), {}, run="r", ask=None)
+
+
 async def test_logins_and_logouts_are_recorded_and_a_logout_forgets_the_tokens(
     tmp_path: Path,
 ) -> None:

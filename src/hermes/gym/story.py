@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from hermes.gym.renamed import find_renamed
+from hermes.plumbing.renamed import find_renamed
 
 NEW_NAMES = {
     "Severity": "Severity",

@@ -160,7 +160,7 @@ def find_suspicious_text(text: str) -> list[str]:
     found = [*check_hidden_text("", text), *check_prose("", plain)]
     found += check_sentences("", plain.casefold(), purpose)
     for _, inside in decode_hidden_texts(plain):
-        found += check_prose("", inside)
+        found += check_prose("", normalize_text(inside))
         found += check_sentences("", inside.casefold(), purpose)
     return list(dict.fromkeys(each.cause for each in found))
 

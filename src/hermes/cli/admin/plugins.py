@@ -36,19 +36,24 @@ def list_(ctx: click.Context, as_json: bool) -> None:
         echo(NO_PLUGINS)
 
 
-def _names_of(plugin: PluginOverview) -> tuple[str, ...]:
-    return plugin.name, plugin.origin, Path(plugin.origin).name
+def _find_plugin(name: str, found: list[PluginOverview]) -> PluginOverview | None:
+    """By its own name, otherwise by that of one of its parts."""
+    for each in found:
+        if name in (each.name, each.origin, Path(each.origin).name):
+            return each
+    return next((each for each in found if name in {part.name for part in each.parts}), None)
 
 
 @cli_command("""
 hermes plugins show hermes-example
 hermes plugins show example --json
+hermes plugins show uptime        which package or file brings it
 """)
 @click.argument("name")
 def show(ctx: click.Context, name: str, as_json: bool) -> None:
     """Show one package or file: its parts, what it needs, and whether it can be loaded."""
     found = list_plugins(load_settings(ctx).home)
-    one = next((each for each in found if name in _names_of(each)), None)
+    one = _find_plugin(name, found)
     if one is None:
         known = [each.name for each in found]
         raise SettingsError(f"no plug-in {name!r}; {suggest_name(name, known) or NO_PLUGINS}")

@@ -26,6 +26,7 @@ from hermes.environments.remote import background
 from hermes.environments.remote.background import RemoteProcess, RemoteTerminal
 from hermes.environments.remote.channels import ChannelPool
 from hermes.environments.remote.client import RemoteClient
+from hermes.environments.remote.renamed_methods import EarlierRemoteClient, with_current_names
 from hermes.environments.remote.run import run_remote
 from hermes.environments.remote.scripts import (
     FETCH_SCRIPT,
@@ -60,7 +61,7 @@ class RemoteEnvironment:
         self,
         name: str,
         target: str,
-        client: RemoteClient,
+        client: RemoteClient | EarlierRemoteClient,
         *,
         settings: TerminalSettings,
         isolated: bool,
@@ -72,7 +73,7 @@ class RemoteEnvironment:
         self._settings, self._requested_start = settings, start
         self._variables = {"TERM": "dumb", **(variables or {})}
         self._sudo = sudo
-        self._channels = ChannelPool(client)
+        self._channels = ChannelPool(with_current_names(client))
         self._others: dict[str, ChannelPool] = {}
         self._started: list[RemoteProcess | RemoteTerminal] = []
         self._open: RemoteSession | None = None

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from functools import partial
 from types import ModuleType
 
-from hermes.gym.renamed import find_renamed
+from hermes.plumbing.renamed import find_renamed
 
 _PYTHON_SERVICE = "hermes.gym.services.python_service"
 _POSTGRES = "hermes.gym.services.postgres"

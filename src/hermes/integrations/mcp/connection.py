@@ -73,6 +73,9 @@ class ConnectionHooks:
         """Set when the server has ended, or closed its output."""
         self.hide: Callable[[str], str] = str
         """Takes the tokens of this connection out of a text."""
+        self.find_failure: Callable[[], ToolError | None] = lambda: None
+        """Why the server refuses, where only a person can change that. The library then closes the
+        connection, and a call that waits is told no more than that."""
 
     async def roots(self, _context: object) -> types.ListRootsResult:
         uri = f"file://{self.folder}"
@@ -121,7 +124,9 @@ class SdkConnection:
         self.hooks.list_changed = anyio.Event()
         found: list[ForeignTool] = []
         cursor: str | None = None
-        with translate_failures(self._name, "list its tools"):
+        with translate_failures(
+            self._name, "list its tools", find_failure=self.hooks.find_failure
+        ):
             for _ in range(MAX_PAGES):
                 page = await self._client.list_tools(cursor=cursor, cache_mode="refresh")
                 found += [_read_tool(tool) for tool in page.tools]
@@ -151,7 +156,9 @@ class SdkConnection:
         async def progress(_done: float, _total: float | None, _message: str | None) -> None:
             on_progress()
 
-        with translate_failures(self._name, f"run {tool}"):
+        with translate_failures(
+            self._name, f"run {tool}", find_failure=self.hooks.find_failure
+        ):
             if tool in self._content_tools:
                 read = self._resources if tool == RESOURCES_TOOL.name else self._prompts
                 return read_content(await read(arguments), self.hooks.hide)
@@ -350,9 +357,10 @@ class translate_failures:  # noqa: N801 - used like a function
         last_errors: Callable[[], str] | None = None,
         wants_login: Sequence[int] = (),
         auth: Any = None,
+        find_failure: Callable[[], ToolError | None] = lambda: None,
     ) -> None:
         self._name, self._verb, self._last_errors = name, verb, last_errors
-        self._wants_login, self._auth = wants_login, auth
+        self._wants_login, self._auth, self._find_failure = wants_login, auth, find_failure
 
     def __enter__(self) -> None:
         return None
@@ -363,7 +371,7 @@ class translate_failures:  # noqa: N801 - used like a function
         cause = innermost_error(error)
         if isinstance(cause, ToolError):
             raise cause from error
-        if failure := getattr(self._auth, "failure", None):
+        if failure := self._find_failure():
             raise failure from error
         if self._wants_login and self._auth is None:
             raise NeedsPerson(

@@ -12,6 +12,7 @@ from typing import Any
 
 from mcp.client.streamable_http import streamable_http_client
 
+from hermes.core.errors import ToolError
 from hermes.integrations.mcp.connection import (
     MAX_LINE_BYTES,
     ConnectionHooks,
@@ -51,6 +52,7 @@ async def connect_by_http(
     """The library follows no redirect to another host. With `auth`, addresses of a login come from
     the server: `guard` keeps them out of private networks."""
     refused: list[int] = []
+    denied: list[ToolError] = []
 
     async def note_refusal(response: Any) -> None:
         if response.status_code == HTTPStatus.UNAUTHORIZED:
@@ -59,14 +61,23 @@ async def connect_by_http(
         if scopes is not None and hasattr(auth, "refuse_scopes"):
             auth.refuse_scopes(scopes)
         elif scopes is not None and auth is None:
-            raise NeedsPerson(
-                f"the token for the MCP server {name} does not have the rights for this"
-                f"{f' ({scopes})' if scopes else ''}: a person gives it another one"
+            denied.append(
+                NeedsPerson(
+                    f"the token for the MCP server {name} does not have the rights for this"
+                    f"{f' ({scopes})' if scopes else ''}: a person gives it another one"
+                )
             )
+            raise denied[-1]
 
+    def find_failure() -> ToolError | None:
+        return getattr(auth, "failure", None) or next(iter(denied), None)
+
+    hooks.find_failure = find_failure
     hooks.hide = getattr(auth, "hide", str)
     logging.getLogger("mcp").addHandler(logging.NullHandler())  # it would print to the terminal
-    with translate_failures(name, "answer", wants_login=refused, auth=auth):
+    with translate_failures(
+        name, "answer", wants_login=refused, auth=auth, find_failure=find_failure
+    ):
         async with build_http_client(url, timeout=HTTP_READ_TIMEOUT_S, guard=guard) as http:
             http.headers.update(headers)
             http.auth = auth

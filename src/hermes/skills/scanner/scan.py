@@ -109,16 +109,18 @@ def scan_skill(
     if packed := unpack_nested_archives(entries):
         found += (each for each in check_structure([*entries, *packed], name) if each not in found)
         entries = [*entries, *packed]
-    texts = [
-        (entry.path, normalize_text(entry.text))
+    readable = [
+        entry
         for entry in entries
         if not entry.link and _is_text(entry.data) and len(entry.data) <= MAX_SCANNED_FILE_BYTES
     ]
+    texts = [(entry.path, normalize_text(entry.text)) for entry in readable]
     present = frozenset(entry.path for entry in entries)
-    for entry in entries:
-        if not entry.link and _is_text(entry.data) and len(entry.data) <= MAX_SCANNED_FILE_BYTES:
-            found += _check_file(entry.path, entry.text, read_effects, purpose)
-            found += check_install_hooks(entry.path, entry.text, present)
+    for entry, (_, text) in zip(readable, texts, strict=True):
+        found += check_hidden_text(entry.path, entry.text)
+        found += check_expansion(entry.path, entry.text)
+        found += _check_file(entry.path, text, read_effects, purpose)
+        found += check_install_hooks(entry.path, entry.text, present)
     found += check_disguised_files(entries)
     found += check_actions(texts, purpose)
     found += check_hosts(texts, purpose)
@@ -129,9 +131,7 @@ def scan_skill(
 def _check_file(
     path: str, text: str, read_effects: ReadEffects | None, purpose: DeclaredPurpose
 ) -> Iterator[ScanFinding]:
-    yield from check_hidden_text(path, text)
-    yield from check_expansion(path, text)
-    text = normalize_text(text)
+    """`text` is normalized already."""
     yield from _check_code(path, text, read_effects)
     yield from check_dependencies(path, text)
     yield from check_logic_bombs(path, text, purpose)
@@ -191,7 +191,7 @@ def _check_notebook(
 def _check_decoded_text(path: str, line: int, inside: str) -> Iterator[ScanFinding]:
     """Encoded text must follow the same rules, and must not be a program."""
     found: list[ScanFinding] = [
-        *check_prose(path, inside),
+        *check_prose(path, normalize_text(inside)),
         *check_shell(path, ShellPassage(inside, 1, False)),
     ]
     runs = re.search(
@@ -244,11 +244,12 @@ def _load_exceptions() -> tuple[_DeclaredException, ...]:
 
 
 def downgrade_declared(
-    found: Iterable[ScanFinding], texts: Mapping[str, str], purpose: DeclaredPurpose
+    found: Sequence[ScanFinding], texts: Mapping[str, str], purpose: DeclaredPurpose
 ) -> Iterator[ScanFinding]:
     """The same findings; declared ones no longer block."""
+    split = {file: texts[file].split("\n") for file in {each.file for each in found} & set(texts)}
     for each in found:
-        lines = texts.get(each.file, "").split("\n")
+        lines = split.get(each.file, [])
         line = lines[each.line - 1] if 0 < each.line <= len(lines) else ""
         if each.blocks and (
             _matches_exception(each, line, purpose)

@@ -1,13 +1,18 @@
 """Extracts shell from scripts, documents and settings files, and checks it."""
 
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import PurePosixPath
 
 from hermes.core.messages import Value
 from hermes.skills.scanner.deobfuscation import remove_case_patterns, unfold_shell
 from hermes.skills.scanner.finding import CODE_FENCE, DOCUMENT_SUFFIXES, ScanFinding, line_number
-from hermes.skills.scanner.patterns import load_pattern, load_patterns
+from hermes.skills.scanner.patterns import (
+    ScanPattern,
+    load_pattern,
+    load_patterns,
+    may_match,
+)
 
 _COMMAND_KEYS = (
     r"exec\w*|run|command\w*|cmd|script|scripts|shell|entrypoint|entry|hook\w*|program|args|"
@@ -112,8 +117,8 @@ class ShellPassage(Value, frozen=True):
     """Only named in a sentence: explained or warned of."""
 
 
-_TABLE_ROW = re.compile(r"^[ \t]*\|[^\n]*\|[ \t]*$", re.MULTILINE)
-"""No shell runs a line that begins with a pipe."""
+_DRAWN_LINE = re.compile(r"^[ \t]*(?:\|[^\n]*\|[ \t]*$|[│├└┌╭╰][^\n]*)", re.MULTILINE)
+"""Rows of tables, trees of files and diagrams: no shell runs a line that begins so."""
 
 
 def extract_shell_passages(path: str, text: str) -> Iterator[ShellPassage]:
@@ -127,7 +132,7 @@ def extract_shell_passages(path: str, text: str) -> Iterator[ShellPassage]:
     elif name.suffix in DOCUMENT_SUFFIXES:
         for found in CODE_FENCE.finditer(text):
             if found["language"].casefold() in _SHELL_FENCE_LANGUAGES:
-                code = found["code"] if found["language"] else _TABLE_ROW.sub("", found["code"])
+                code = found["code"] if found["language"] else _DRAWN_LINE.sub("", found["code"])
                 yield ShellPassage(code, line_number(text, found.start("code")))
         bare = CODE_FENCE.sub(lambda found: "\n" * found[0].count("\n"), text)
         for found in _INDENTED_COMMANDS.finditer(bare):
@@ -191,10 +196,10 @@ def _find_causes_by_line(passage: ShellPassage, text: str) -> Iterator[ShellCaus
     """Each cause once; those found only after string tricks are undone were hidden."""
     reported: set[str] = set()
     plain = unfold_shell(text)
-    hidden_lines = join_continued_lines(plain) if plain != text else []
-    for hidden, lines in ((False, join_continued_lines(text)), (True, hidden_lines)):
-        for number, line in lines:
-            for cause in _find_line_causes(line):
+    for hidden, whole in ((False, text), (True, plain if plain != text else "")):
+        rules = _select_line_rules(whole)
+        for number, line in join_continued_lines(whole):
+            for cause in _find_line_causes(line, rules):
                 if cause in reported:
                     continue
                 reported.add(cause)
@@ -229,11 +234,17 @@ def join_continued_lines(text: str) -> list[tuple[int, str]]:
     return [*found, (first, joined_line[:4000])] if joined_line else found
 
 
-def _find_line_causes(line: str) -> Iterator[str]:
+def _select_line_rules(text: str) -> list[ScanPattern]:
+    """Those that can match in a line of the text."""
+    lowered = text.casefold()
+    return [rule for rule in load_patterns("shell", "lines") if may_match(rule.pattern, lowered)]
+
+
+def _find_line_causes(line: str, rules: Sequence[ScanPattern]) -> Iterator[str]:
     if line.lstrip().startswith("#") and not line.lstrip().startswith("#!"):
         return
     known = _matches("trusted_installers", line)
-    for rule in load_patterns("shell", "lines"):
+    for rule in rules:
         if rule.pattern.search(line) and not (known and "download" in rule.cause):
             yield rule.cause
     if _matches("same_line", line) or _matches("env_out", line):

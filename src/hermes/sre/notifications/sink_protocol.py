@@ -1,10 +1,9 @@
 """The earlier name of `hermes.core.notifications`, for notification channels of other authors."""
 
-import logging
-from functools import cache
 from typing import Any
 
 from hermes.core import notifications
+from hermes.plumbing.renamed import find_renamed
 
 PUBLISHED_NAMES = frozenset(
     {
@@ -15,22 +14,8 @@ PUBLISHED_NAMES = frozenset(
         "notification_title",
     }
 )
-_log = logging.getLogger(__name__)
 
 
 def __getattr__(name: str) -> Any:
-    if name not in PUBLISHED_NAMES:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    _report_new_name(name)
-    return getattr(notifications, name)
-
-
-@cache
-def _report_new_name(name: str) -> None:
-    """Once for each name in a process.
-
-    A log record and not a warning: a plug-in must also load in a process that treats warnings as
-    errors.
-    """
-    new = f"{notifications.__name__}.{name}"
-    _log.warning("%s.%s is now %s; the old name will be removed", __name__, name, new)
+    same = {each: each for each in PUBLISHED_NAMES}
+    return find_renamed(__name__, notifications.__name__, same, name)

@@ -2,8 +2,8 @@
 
 import re
 import tomllib
-from collections.abc import Iterable
-from functools import cache
+from collections.abc import Callable, Iterable
+from functools import cache, lru_cache
 from itertools import product
 from pathlib import Path
 from re import _parser  # type: ignore[attr-defined]
@@ -25,8 +25,30 @@ class ScanPattern(Value, frozen=True):
 
 def may_match(pattern: re.Pattern[str], lowered: str) -> bool:
     """Return whether it can occur in a text that is in lower case; much faster than a search."""
-    groups = find_required_literals(pattern)
-    return all(any(literal in lowered for literal in group) for group in groups)
+    contains = find_word_test(lowered)
+    return all(any(map(contains, group)) for group in find_required_literals(pattern))
+
+
+TRIGRAM_MIN_CHARS = 1_000
+"""For a shorter text, collecting its trigrams takes longer than searching it for words."""
+
+
+def find_word_test(text: str) -> Callable[[str], bool]:
+    """A test whether a word occurs in the text, for thousands of words."""
+    if len(text) < TRIGRAM_MIN_CHARS:
+        return text.__contains__
+    trigrams = _collect_trigrams(text)
+
+    def contains(word: str) -> bool:
+        ends = len(word) < 3 or (word[:3] in trigrams and word[-3:] in trigrams)
+        return ends and word in text
+
+    return contains
+
+
+@lru_cache(maxsize=4)
+def _collect_trigrams(text: str) -> frozenset[str]:
+    return frozenset(text[at : at + 3] for at in range(len(text) - 2))
 
 
 @cache

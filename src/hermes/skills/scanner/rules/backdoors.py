@@ -209,8 +209,8 @@ def check_always_blocked(path: str, text: str, purpose: DeclaredPurpose) -> Iter
         patterns = [_compile_pattern(each) for each in harm.all]
         if not all(may_match(each, lowered) for each in patterns):
             continue
-        first, *others = (each.search(code) for each in patterns)
-        if first is None or not all(others):
+        first = patterns[0].search(code)
+        if first is None or not all(each.search(code) for each in patterns[1:]):
             continue
         thing = first.groupdict().get("thing") or ""
         if thing and thing.casefold().rstrip("s") in purpose.prose:

@@ -221,8 +221,8 @@ def check_hosts(
             continue
         code = split_long_lines(_remove_named_only(_COMMENT_LINE.sub("", text)))
         settings = is_settings_file(path) and not text.startswith("#!")
-        gets = not settings and not _SENDING_WORD.search(code)
-        gets = gets and purpose.declares("network", prominently=True)
+        gets = not settings and purpose.declares("network", prominently=True)
+        gets = gets and not _SENDING_WORD.search(code)
         for at, host in _find_hosts(code, settings=settings):
             if host in reported or public.fullmatch(host):
                 continue

@@ -44,6 +44,8 @@ _AGENT_INSTRUCTION_FILES = {
     "claude.md", "agents.md", "gemini.md", ".cursorrules", ".windsurfrules", "hermes.md",
     "memory.md", "user.md", "soul.md", "copilot-instructions.md", ".mcp.json", "mcp.json",
 }  # fmt: skip
+_NOTES_FILES = {"memory.md", "user.md", "soul.md"}
+"""Agents read them only in their home, under names in capitals; others are chapters of a manual."""
 _BINARY_SUFFIXES = {
     ".so", ".pyd", ".dll", ".dylib", ".exe", ".pyc", ".pyo", ".jar", ".class", ".msi", ".scr",
     ".bat", ".cmd", ".vbs", ".hta", ".lnk", ".o", ".a", ".ko", ".node", ".wasm", ".deb", ".rpm",
@@ -132,7 +134,7 @@ def _check_file_type(entry: SkillFile) -> Iterator[ScanFinding]:
         yield _structure_finding(entry.path, "Python runs a .pth file at every start")
     elif name in _AUTORUN_FILES:
         yield _structure_finding(entry.path, _AUTORUN_FILES[name])
-    elif name in _AGENT_INSTRUCTION_FILES:
+    elif name in _AGENT_INSTRUCTION_FILES and not _is_chapter(path):
         # An agent reads it only while it works in the folder of the skill; it is scanned as text.
         beside = len(path.parts) == 1 and name in ("agents.md", "claude.md", "gemini.md")
         cause = "it would affect agents beyond this skill"
@@ -155,6 +157,10 @@ def _check_file_type(entry: SkillFile) -> Iterator[ScanFinding]:
         yield _structure_finding(
             entry.path, f"{len(entry.data):,} bytes of text are too much to read"
         )
+
+
+def _is_chapter(path: PurePosixPath) -> bool:
+    return path.name in _NOTES_FILES and len(path.parts) > 1
 
 
 def unpack_nested_archives(entries: Sequence[SkillFile]) -> list[SkillFile]:

@@ -98,6 +98,7 @@ class _ConditionAnalyzer:
     def __init__(self, module: PythonModule, path: str, text: str) -> None:
         self._module = module
         self._known: dict[str, set[str]] = {}
+        self._own_kinds: dict[ast.AST, tuple[set[str], set[str]]] = {}
         self._counted = {
             _base_name(node.target) for node in module.nodes if isinstance(node, ast.AugAssign)
         } | {
@@ -130,16 +131,10 @@ class _ConditionAnalyzer:
             self._known.setdefault(name, set()).update(kinds)
 
     def _classify(self, value: ast.AST) -> set[str]:
-        text = ast.unparse(value)
-        known = ("who", "watched", "chance")
-        kinds = {kind for kind in known if load_pattern("conditions", kind).search(text)}
-        kinds |= {kind for kind, pattern in _USE_PATTERNS.items() if pattern.search(text)}
-        if any(isinstance(each, ast.Call) and _is_fixed_date(each) for each in ast.walk(value)):
-            kinds.add("moment")
-        for node in ast.walk(value):
-            if isinstance(node, ast.Name):
-                kinds |= self._known.get(node.id, set())
-        return kinds
+        if value not in self._own_kinds:
+            self._own_kinds[value] = _classify_text(value)
+        own, names = self._own_kinds[value]
+        return own.union(*(self._known.get(name, ()) for name in names))
 
     def found(self) -> Iterator[tuple[int, str]]:
         for node in self._module.nodes:
@@ -204,6 +199,18 @@ class _ConditionAnalyzer:
         return bool(overwrites) or bool(called & _HARMFUL_CALLS)
 
 
+def _classify_text(value: ast.AST) -> tuple[set[str], set[str]]:
+    """What an expression itself depends on, and the names in it."""
+    text = ast.unparse(value)
+    known = ("who", "watched", "chance")
+    kinds = {kind for kind in known if load_pattern("conditions", kind).search(text)}
+    kinds |= {kind for kind, pattern in _USE_PATTERNS.items() if pattern.search(text)}
+    inside = list(ast.walk(value))
+    if any(isinstance(each, ast.Call) and _is_fixed_date(each) for each in inside):
+        kinds.add("moment")
+    return kinds, {each.id for each in inside if isinstance(each, ast.Name)}
+
+
 def _base_name(node: ast.AST) -> str:
     while isinstance(node, ast.Attribute | ast.Subscript):
         node = node.value
@@ -234,12 +241,16 @@ def _find_in_other_code(text: str) -> Iterator[tuple[int, str]]:
     code = "\n".join(
         "" if line.lstrip().startswith(("#", "//")) else line for line in text.split("\n")
     )
-    lowered, harm = code.casefold(), load_pattern("conditions", "harm")
-    if not may_match(harm, lowered) or not harm.search(code):
+    lowered = code.casefold()
+    kinds = {
+        kind: pattern
+        for kind in ("watched", "who", "count", "when", "again", "chance")
+        if may_match(pattern := load_pattern("conditions", f"shell_{kind}"), lowered)
+    }
+    if not kinds or not load_pattern("conditions", "harm").search(code):
         return
-    for kind in ("watched", "who", "count", "when", "again", "chance"):
-        pattern = load_pattern("conditions", f"shell_{kind}")
-        if may_match(pattern, lowered) and (found := pattern.search(code)):
+    for kind, pattern in kinds.items():
+        if found := pattern.search(code):
             yield line_number(code, found.start()), kind
 
 

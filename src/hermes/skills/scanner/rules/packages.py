@@ -5,6 +5,7 @@ import re
 import shlex
 import sys
 from collections.abc import Iterator
+from functools import lru_cache
 from itertools import islice
 from pathlib import PurePosixPath
 
@@ -119,6 +120,7 @@ def is_requirements_file(path: str, text: str) -> bool:
     return bool(rows) and all(rows) and (options or any(row and row["pin"] for row in rows))
 
 
+@lru_cache(maxsize=2_048)
 def find_lookalike(name: str) -> str:
     """The well-known package with a similar name; empty for that package itself."""
     known = read_popular_packages()

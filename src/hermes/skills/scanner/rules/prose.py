@@ -9,10 +9,10 @@ import msgspec
 
 from hermes.core.foreign_text import one_line
 from hermes.core.messages import Value
-from hermes.skills.scanner.deobfuscation import normalize_text
 from hermes.skills.scanner.finding import CODE_FENCE, ScanFinding, line_number
 from hermes.skills.scanner.patterns import (
     find_required_literals,
+    find_word_test,
     load_pattern,
     load_patterns,
     may_match,
@@ -28,7 +28,8 @@ _INVISIBLE_STYLE = re.compile(
     re.IGNORECASE | re.MULTILINE,
 )
 _ADDRESSES_AGENT = re.compile(
-    r"\b(?:assistants?|agents?|ai|llms?|claude(?! code\b)|gpt|hermes|you must|you should|"
+    r"(?<![/.~])\b(?:assistants?|agents?|ai|llms?|claude(?! code\b)|gpt|hermes)\b(?!/|\.\w)|"
+    r"\b(?:you must|you should|"
     r"when you (?:see|read)|"
     r"run|execute|fetch|curl|send|follow|ignore|note to|instruction)\b",
     re.IGNORECASE,
@@ -65,7 +66,8 @@ _QUOTE_MARKS = "\"'`“”‘’«»"
 
 
 def check_prose(file: str, text: str) -> Iterator[ScanFinding]:
-    lowered = _LONG_LINE.sub("\\g<0>\n", normalize_text(text).casefold())
+    """`text` is normalized already."""
+    lowered = _LONG_LINE.sub("\\g<0>\n", text.casefold())
     for rule in (*load_patterns("prose", "orders"), *load_patterns("prose", "foreign_orders")):
         if not may_match(rule.pattern, lowered):
             continue
@@ -246,6 +248,8 @@ class _IdeaIndex:
         self._single_starts = [0]
         for number in self._single:
             self._single_starts.append(self._single_starts[-1] + len(sentences[number].text) + 1)
+        self._has_word = find_word_test(self._single_text)
+        self._with_word: dict[str, frozenset[int]] = {}
         self._containing: list[list[int]] = [[] for _ in self._single]
         for number, each in enumerate(sentences):
             for part in each.parts:
@@ -277,12 +281,19 @@ class _IdeaIndex:
         if idea not in self._candidates:
             numbers = frozenset(range(len(self.sentences)))
             for group in find_required_literals(_load_sentence_rules()[0][idea]):
-                numbers &= {number for word in group for number in self._find_word(word)}
+                numbers &= frozenset[int]().union(*map(self._find_word, group))
             self._candidates[idea] = numbers
         return self._candidates[idea]
 
-    def _find_word(self, word: str) -> Iterator[int]:
+    def _find_word(self, word: str) -> frozenset[int]:
         """Sentences with a word. It has no spaces, so that it lies in a single sentence."""
+        if not self._has_word(word):
+            return frozenset()
+        if word not in self._with_word:
+            self._with_word[word] = frozenset(self._search_word(word))
+        return self._with_word[word]
+
+    def _search_word(self, word: str) -> Iterator[int]:
         at = self._single_text.find(word)
         while at >= 0:
             part = bisect_right(self._single_starts, at) - 1

@@ -1,4 +1,4 @@
-"""Finds what scenario authors import by a name of an earlier version, and reports the new name."""
+"""Finds what other authors import by a name of an earlier version, and reports the new name."""
 
 import logging
 from collections.abc import Mapping
@@ -12,7 +12,7 @@ _log = logging.getLogger(__name__)
 def find_renamed(old_module: str, new_module: str, names: Mapping[str, str], name: str) -> Any:
     """For `__getattr__` of a module. Raises `AttributeError` for a name that it never had.
 
-    A log record and not a warning: scenarios of the earlier version must also load in a process
+    A log record and not a warning: a plug-in of the earlier version must also load in a process
     that treats warnings as errors.
     """
     if name not in names:
