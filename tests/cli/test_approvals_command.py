@@ -122,6 +122,21 @@ def test_a_run_that_nobody_watches_waits_and_another_process_lets_it_go_on(askin
     assert "was already settled: approved" in late.stderr
 
 
+def test_a_yes_to_a_script_that_was_edited_meanwhile_does_not_count(asking: Asking) -> None:
+    script = asking.folder / "job.sh"
+    script.write_text("touch begun\n")
+    run = asking.begin(f"sh job.sh; {RUNS}")
+    asking.waiting()
+    script.write_text("touch begun other\n")
+    done = asking.hermes("approvals", "approve")
+    assert done.returncode == 7
+    assert "the action has changed since the request, so it is not run" in done.stderr
+    asking.ended(run)
+    assert not (asking.folder / "begun").exists()
+    (answer,) = asking.events("tool.approved")
+    assert answer["reason"] == "what it would do has changed since people were asked"
+
+
 def test_a_no_with_its_reason_reaches_the_model(asking: Asking) -> None:
     run = asking.begin(RUNS)
     asking.waiting()

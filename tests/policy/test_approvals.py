@@ -186,7 +186,7 @@ async def test_a_yes_to_something_that_has_changed_is_no_yes() -> None:
 
     answer = await while_asking(setup.ask(), swap)
     assert not answer.approved
-    assert "changed since it was approved" in answer.reason
+    assert "changed since people were asked" in answer.reason
     assert setup.outcomes == ["changed"]
     assert setup.events("grant.given") == []
 

@@ -7,7 +7,7 @@ would never get to act.
 from collections.abc import Callable
 from datetime import datetime
 
-from hermes.core.actions import Action, Approval, Decision
+from hermes.core.actions import Action, Approval, DecideAction, Decision, why_changed
 from hermes.core.bus import Bus
 from hermes.core.events.approvals import ActionAnnounced, ApprovalSettled
 from hermes.policy.approvals.answers import (
@@ -26,7 +26,6 @@ MIN_LEFT_S = 5.0
 MAX_AGE_S = 600.0
 """An older announcement is not continued: the action is announced again."""
 NO_OBJECTION = "nobody objected"
-CHANGED_REASON = "what it would do has changed since it was announced"
 
 
 class InterruptedAnnouncements:
@@ -35,17 +34,18 @@ class InterruptedAnnouncements:
     def __init__(
         self,
         bus: Bus,
-        decide: Callable[[Action], Decision],
         options: ApprovalOptions,
         *,
         redact: Callable[[str], str] = str,
         clock: WallClock = utc_now,
     ) -> None:
-        self._bus, self._decide, self._options = bus, decide, options
+        self._bus, self._options = bus, options
         self._redact, self._clock = redact, clock
         self._open: dict[str, list[tuple[int, ActionAnnounced]]] = {}
 
-    async def resume(self, action: Action, decision: Decision) -> Approval | None:
+    async def resume(
+        self, action: Action, decision: Decision, decide: DecideAction
+    ) -> Approval | None:
         """Wait for the rest of the time; None when exactly this was not announced before."""
         announce = ask_options_of(decision).announce
         if announce <= 0 or decision.tainted:
@@ -63,7 +63,7 @@ class InterruptedAnnouncements:
         # A no counts, also one that was given while no process was running.
         waiting = AnswerWait(self._bus, tally, AnswerCountdown(left), granted=_no_grant)
         await waiting.wait(number, None, alone=False)
-        return await self._conclude(action, decision, event, tally)
+        return await self._conclude(why_changed(decision, decide(action)), event, tally)
 
     def forget(self, run: str) -> None:
         self._open.pop(run, None)
@@ -95,18 +95,15 @@ class InterruptedAnnouncements:
                 return number, each
         return None
 
-    async def _conclude(
-        self, action: Action, decision: Decision, event: ActionAnnounced, tally: AnswerTally
-    ) -> Approval:
+    async def _conclude(self, changed: str, event: ActionAnnounced, tally: AnswerTally) -> Approval:
         by = ", ".join(tally.by) or NO_OBJECTION
         if tally.outcome == "denied":
             await self._settle(event, "denied", tally)
             reason = f"{by} said no" + (f": {tally.note}" if tally.note else "")
             return Approval(approved=False, by=by, reason=reason)
-        again = self._decide(action)
-        if again.hash != decision.hash or again.verdict == "deny":
+        if changed:
             await self._settle(event, "changed", tally)
-            return Approval(approved=False, by=by, reason=CHANGED_REASON)
+            return Approval(approved=False, by=by, reason=changed)
         await self._settle(event, "approved", tally)
         return Approval(approved=True, by=by)
 

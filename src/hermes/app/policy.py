@@ -22,6 +22,7 @@ from hermes.core.actions import (
     AnswersApprovals,
     Approval,
     Approver,
+    DecideAction,
     Decision,
     KernelSupport,
 )
@@ -266,16 +267,19 @@ class ApplicationApprover:
         self._interrupted: InterruptedAnnouncements | None = None
 
     async def __call__(self, action: Action, decision: Decision) -> Approval:
+        return await self.approve(action, decision, self._policy.decide)
+
+    async def approve(self, action: Action, decision: Decision, decide: DecideAction) -> Approval:
         people = await self._people.current()  # a person may have been added since
         groups = people.with_groups(self._loaded.settings.policy.groups)
         if self._approvals is None:
             self._approvals = self._open(people.actor_of(UNIX, user_name()), groups)
         self._approvals.set_groups(groups)
         if self._interrupted is not None:
-            resumed = await self._interrupted.resume(action, decision)
+            resumed = await self._interrupted.resume(action, decision, decide)
             if resumed is not None:
                 return resumed
-        return await self._approvals(action, decision)
+        return await self._approvals.approve(action, decision, decide)
 
     def forget(self, run: str) -> None:
         """The run is given back; its requests and grants are in the journal."""
@@ -292,9 +296,7 @@ class ApplicationApprover:
         settings = self._loaded.settings.policy
         options = ApprovalOptions(requester=requester, groups=groups, wait=settings.wait)
         if self._local_approver is None and settings.wait:  # a person at a terminal is asked again
-            self._interrupted = InterruptedAnnouncements(
-                self._bus, self._policy.decide, options, redact=self._redactor
-            )
+            self._interrupted = InterruptedAnnouncements(self._bus, options, redact=self._redactor)
         return JournalApprover(
             self._bus,
             self._policy.decide,

@@ -195,6 +195,8 @@ def _record_answer(
         raise PolicyDenied(done.text)
     if done.refusal:
         raise HermesError(done.text)
+    if done.approved and done.outcome == "changed":
+        raise PolicyDenied(done.text)
     if as_json:
         print_json(
             {

@@ -272,6 +272,26 @@ Approver = Callable[[Action, Decision], Awaitable[Approval]]
 """Asks a person. No answer means no."""
 
 
+def why_changed(asked: Decision, now: Decision) -> str:
+    """Return why a yes to one decision does not hold for another; empty when it does."""
+    if now.hash != asked.hash:
+        return "what it would do has changed since people were asked"
+    return f"the rule {now.rule} forbids it by now" if now.verdict == "deny" else ""
+
+
+DecideAction = Callable[[Action], Decision]
+
+
+@runtime_checkable
+class DecidesAgain(Protocol):
+    """An approver that has the action decided on once more after a yes, by the policy that asked:
+    another one may see another action in it."""
+
+    async def approve(
+        self, action: Action, decision: Decision, decide: DecideAction
+    ) -> Approval: ...
+
+
 @runtime_checkable
 class AnswersApprovals(Protocol):
     """An approver that is shown the request itself, and may be one of several that can answer it.

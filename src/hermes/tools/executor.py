@@ -23,11 +23,13 @@ from hermes.core.actions import (
     Approval,
     Approver,
     BlockedAccess,
+    DecidesAgain,
     Decision,
     Policy,
     TracksActions,
     TracksText,
     argument_text,
+    why_changed,
 )
 from hermes.core.bus import Bus
 from hermes.core.errors import HermesError, StoreError, ToolError, innermost_error
@@ -228,15 +230,25 @@ class Executor:
             return await self._begin(action, decision, started), action, decision
         if decision.verdict != "ask":
             return _refusal_text(decision, f"a rule says {decision.verdict}"), action, decision
-        answer = await self._approver(action, decision)
+        answer = await self._ask(action, decision)
         approved = ToolApproved(
-            run=run, call_id=call.id, approved=answer.approved, by=answer.by, scope=answer.scope
+            run=run,
+            call_id=call.id,
+            approved=answer.approved,
+            by=answer.by,
+            scope=answer.scope,
+            reason=self._redact(answer.reason),
         )
         refusal, decision = self._after_answer(action, decision, answer)
         await self._bus.publish(approved)
         if not refusal:
             refusal = await self._begin(action, decision, started)
         return refusal, action, decision
+
+    async def _ask(self, action: Action, decision: Decision) -> Approval:
+        if isinstance(self._approver, DecidesAgain):
+            return await self._approver.approve(action, decision, self.policy.decide)
+        return await self._approver(action, decision)
 
     def _keep_secrets(self, action: Action, decision: Decision) -> Decision:
         """Deny the action where a secret would leave to a host that it is not for; otherwise return
@@ -271,9 +283,8 @@ class Executor:
             why = "there is nobody to approve it" if unanswered else f"{answer.by} said no"
             return _refusal_text(decision, answer.reason or why), decision
         again = self.policy.decide(action)
-        if again.hash == decision.hash and again.verdict != "deny":
-            return "", decision
-        return _refusal_text(again, "what it would do has changed since it was approved"), again
+        changed = why_changed(decision, again)
+        return (_refusal_text(again, changed), again) if changed else ("", decision)
 
     async def _run(
         self, tool: Tool, context: ToolContext, action: Action, decision: Decision

@@ -240,7 +240,7 @@ def _advance_command(
             command.decision = f"{event.verdict}: {event.rule}"
         case ToolApproved():
             command.state = "asked" if event.approved else "refused"
-            command.decision = f"{'approved' if event.approved else 'refused'} by {event.by}"
+            command.decision = event.answer
         case ToolStarted():
             command.state = "running"
         case ToolFinished() if command.state != "refused":  # that one finishes without a start

@@ -273,7 +273,7 @@ def _event_note(event: Event) -> str:
     """The text of an event that is not a message; empty when it is not shown."""
     match event:
         case ToolApproved():
-            return f"{'approved' if event.approved else 'refused'} by {event.by}"
+            return event.answer
         case ContextCompressed():
             return f"{event.dropped} older messages were replaced by a summary"
         case ModelSwitched():

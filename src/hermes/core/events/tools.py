@@ -60,6 +60,14 @@ class ToolApproved(BaseEvent, tag="tool.approved", kw_only=True, frozen=True):
     approved: bool
     by: str
     scope: Literal["once", "session", "always"] = "once"
+    reason: str = ""
+    """Why it does not run; empty for a plain no."""
+
+    @property
+    def answer(self) -> str:
+        if self.approved:
+            return f"approved by {self.by}"
+        return f"refused: {self.reason}" if self.reason else f"refused by {self.by}"
 
 
 class ToolStarted(BaseEvent, tag="tool.started", kw_only=True, frozen=True):

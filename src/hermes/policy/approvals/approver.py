@@ -15,7 +15,9 @@ from hermes.core.actions import (
     AnswersApprovals,
     Approval,
     Approver,
+    DecideAction,
     Decision,
+    why_changed,
     why_not_always,
 )
 from hermes.core.bus import Bus
@@ -129,7 +131,6 @@ class GrantStore:
         )
 
 
-ACTION_CHANGED_REASON = "what it would do has changed since it was approved"
 SaveAlways = Callable[[ApprovalRequested, str], str]
 """Saves that the action is always allowed, and by whom; returns what went wrong, if anything."""
 ApprovalOutcome = Literal["approved", "denied", "expired", "withdrawn", "changed"]
@@ -144,15 +145,18 @@ class ApprovalSubject:
     ask: AskOptions
     id: str
     """The hash of the exact action."""
+    decide: DecideAction
+    """The policy that asked."""
 
 
 class JournalApprover:
-    """Implements `Approver`. `local_approver` asks the person at this terminal, if there is one."""
+    """Implements `Approver` and `DecidesAgain`. `decide` is used where the caller names no policy
+    of its own. `local_approver` asks the person at this terminal, if there is one."""
 
     def __init__(
         self,
         bus: Bus,
-        decide: Callable[[Action], Decision],
+        decide: DecideAction,
         options: ApprovalOptions,
         local_approver: Approver | AnswersApprovals | None = None,
         *,
@@ -177,10 +181,12 @@ class JournalApprover:
         self._options = replace(self._options, groups=dict(groups))
 
     async def __call__(self, action: Action, decision: Decision) -> Approval:
+        return await self.approve(action, decision, self._decide)
+
+    async def approve(self, action: Action, decision: Decision, decide: DecideAction) -> Approval:
         """Raises `StoreError` when the request cannot be saved."""
-        subject = ApprovalSubject(
-            action, decision, ask_options_of(decision), action_identity(action, decision)
-        )
+        identity = action_identity(action, decision)
+        subject = ApprovalSubject(action, decision, ask_options_of(decision), identity, decide)
         try:
             return await self._resolve(subject)
         except ExceptionGroup as group:
@@ -341,10 +347,9 @@ class JournalApprover:
             await self._settle(request, "denied", tally.by, via=tally.via)
             reason = f"{by} said no" + (f": {tally.note}" if tally.note else "")
             return Approval(approved=False, by=by, reason=reason)
-        again = self._decide(subject.action)
-        if again.hash != subject.decision.hash or again.verdict == "deny":
+        if changed := why_changed(subject.decision, subject.decide(subject.action)):
             await self._settle(request, "changed", tally.by, via=tally.via)
-            return Approval(approved=False, by=by, reason=ACTION_CHANGED_REASON)
+            return Approval(approved=False, by=by, reason=changed)
         scope, trouble = tally.scope, ""
         if scope == "always":
             trouble = why_not_always(request) or (

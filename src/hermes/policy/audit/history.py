@@ -154,8 +154,7 @@ def _person_entry(event: object, of_grant: Mapping[str, str]) -> str:
         case GrantUsed():
             return f"by grant {event.grant} of {of_grant.get(event.grant) or '?'}"
         case ToolApproved():
-            answer = "approved" if event.approved else "refused"
-            return f"{answer} by {event.by} ({event.scope})"
+            return f"{event.answer} ({event.scope})"
         case ActionAnnounced():
             return f"announced for {event.seconds:g} s"
         case ActionStopped():

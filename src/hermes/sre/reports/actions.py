@@ -166,6 +166,7 @@ def list_refused_actions(records: Sequence[JournalRecord]) -> list[RefusedAction
         elif isinstance(event, ToolApproved) and not event.approved:
             unanswered = event.by == "nobody"
             why = "nobody answered in time" if unanswered else f"{event.by} said no"
+            why = event.reason or why
             found[event.run, event.call_id] = RefusedAction(command=command, why=why)
         elif isinstance(event, ApprovalRequested) and event.approval not in settled:
             found[event.run, event.call_id] = RefusedAction(
