@@ -16,7 +16,7 @@ from hermes.core.protocols import ConfinesCommands
 from hermes.environments.remote.channels import ChannelBroken, open_channel
 from hermes.environments.remote.confined import ConfiningRemoteEnvironment
 from hermes.environments.remote.environment import RemoteEnvironment
-from hermes.environments.remote.renamed_methods import NEW_NAMES
+from hermes.environments.remote.client import NEW_NAMES
 from hermes.environments.remote.scripts import WAIT_FOR_PROGRAM_ARGV, build_program, quote_word
 from hermes.environments.settings import TerminalSettings
 from hermes.plumbing.renamed import report_renamed

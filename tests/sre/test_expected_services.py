@@ -21,7 +21,6 @@ from probe_house import Pages, eventually, policy_at, this_host, web_server
 from hermes.cli.monitoring.watch import watch
 from hermes.core.bus import Bus
 from hermes.core.events.incidents import AlertRaised
-from hermes.core.incident import WITHDRAWN_LABEL
 from hermes.memory.journal.in_memory import InMemoryJournal
 from hermes.skills.supervisors.units import PlainDaemon
 from hermes.sre.probes.admission import admit_probes, mark_admitted
@@ -359,25 +358,6 @@ async def test_a_patrol_resolves_what_it_is_not_to_ask_any_more(tmp_path: Path) 
         await eventually(asked)
     assert resolved.resolved
     assert resolved.fingerprint == raised.fingerprint
-
-
-async def test_a_probe_that_was_removed_while_it_failed_says_that_it_passes_again(
-    tmp_path: Path,
-) -> None:
-    flag = tmp_path / "flag"
-    probe = mark_admitted(
-        Probe(name="it", kind="command", what=f"test -e {flag}", interval=0.2, service="shop")
-    )
-    other = Probe(name="new", kind="disk", what="/", limit=101, interval=0.2)
-    async with patrolling(tmp_path, [probe]) as (patrol, bus):
-        await alerts(bus, 1)
-        await patrol.replace_probes([other])
-        await alerts(bus, 2)
-        flag.touch()
-        await patrol.replace_probes([other, probe])
-        _, withdrawn, again = await alerts(bus, 3)
-    assert dict(withdrawn.labels)[WITHDRAWN_LABEL]
-    assert again.resolved and WITHDRAWN_LABEL not in dict(again.labels)
 
 
 @needs_redis

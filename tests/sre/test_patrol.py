@@ -12,6 +12,7 @@ from hermes.core.bus import Bus
 from hermes.core.errors import EnvironmentFailed, StoreFull
 from hermes.core.events import Event
 from hermes.core.events.incidents import AlertRaised
+from hermes.core.incident import WITHDRAWN_LABEL
 from hermes.core.protocols import CommandResult, Environment
 from hermes.environments.local import LocalEnvironment
 from hermes.memory.journal.in_memory import InMemoryJournal
@@ -385,3 +386,21 @@ async def test_looks_keep_to_their_grid(now: float, after: float) -> None:
     scheduled = ScheduledProbe(Probe(name="slow", kind="load", interval=8.0), start=100.0)
     scheduled.begin(now)
     assert scheduled.next == after
+
+
+async def test_a_probe_that_was_removed_while_it_failed_says_that_it_passes_again(
+    world: World,
+) -> None:
+    probe = mark_admitted(world.probe())
+    async with this_host(world.folder) as here:
+        patrol = world.patrol(probe, here=here)
+        async with watching(patrol):
+            world.flag.touch()
+            await world.until(1)
+            await patrol.replace_probes([])
+            _, withdrawn = await world.until(2)
+            world.flag.unlink()
+            await patrol.replace_probes([probe])
+            *_, again = await world.until(3)
+    assert dict(withdrawn.labels)[WITHDRAWN_LABEL]
+    assert again.resolved and WITHDRAWN_LABEL not in dict(again.labels)

@@ -25,8 +25,11 @@ from hermes.environments.copies import (
 from hermes.environments.remote import background
 from hermes.environments.remote.background import RemoteProcess, RemoteTerminal
 from hermes.environments.remote.channels import ChannelPool
-from hermes.environments.remote.client import RemoteClient
-from hermes.environments.remote.renamed_methods import EarlierRemoteClient, with_current_names
+from hermes.environments.remote.client import (
+    EarlierRemoteClient,
+    RemoteClient,
+    with_current_names,
+)
 from hermes.environments.remote.run import run_remote
 from hermes.environments.remote.scripts import (
     FETCH_SCRIPT,
