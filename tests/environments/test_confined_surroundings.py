@@ -361,7 +361,7 @@ async def test_a_command_changes_no_attribute_of_a_device_that_every_command_may
         blocked = [str(each) for each in confined.collect()]
     assert result.output.endswith("0\n")
     assert os.fstat(null).st_ctime_ns == before.st_ctime_ns
-    assert "mode of /dev/null by chmod" in blocked
+    assert "change mode of /dev/null by chmod" in blocked
     os.close(null)
 
 

@@ -28,6 +28,18 @@ def absurd_value_look(failing: str, fixed: str) -> str:
     return next(each for each in looks if each.startswith("grep -HsE"))
 
 
+def test_a_file_with_the_name_of_the_service_is_found_in_another_folder(tmp_path: Path) -> None:
+    file = FixedFile(path="/opt/ops/tidy-shop.conf", failing="owner=a\n", fixed="owner=b\n")
+    command = next(each for each in looks_of(file) if each.startswith("find "))
+    (tmp_path / "scripts").mkdir()
+    found = tmp_path / "scripts" / "tidy-shop.conf"
+    found.touch()
+    command = command.replace("/etc /opt /srv", str(tmp_path))
+    assert look(command, "", tmp_path) == str(found)
+    (tmp_path / "tidy-shop.conf").touch()
+    assert not look(command, "", tmp_path)
+
+
 @pytest.mark.parametrize("other", ["pause_ms=0\n", "pause_ms: 00\n", "  pause_ms = 0\n"])
 def test_a_setting_with_an_absurd_value_is_found_under_another_name(
     tmp_path: Path, other: str

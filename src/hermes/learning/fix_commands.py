@@ -25,7 +25,7 @@ ASSIGNED = "[[:space:]]*[=:[:space:]][[:space:]]*"
 """An extended regular expression for what stands between a name and its value."""
 MIN_SHARED_FOLDERS = 2
 """Of a file that was moved: below /opt alone, a file of this name may belong to another service."""
-_PATH = re.compile(r"/[A-Za-z0-9_./@+-]+")
+PATH = re.compile(r"/[A-Za-z0-9_./@+-]+")
 _SED_PATTERN = re.compile(r"([\\^$.*\[\]|])")
 _SED_REPLACEMENT = re.compile(r"([\\&|])")
 
@@ -82,7 +82,7 @@ class ValueEdit(Value, frozen=True, kw_only=True):
         it, or in where the file of this name lies below a folder."""
         old, new = (self.failing_value or "").split(), self.value.split()
         words = [pair for pair in zip(old, new, strict=False) if pair[0] != pair[1]]
-        if len(old) != len(new) or len(words) != 1 or not all(map(_PATH.fullmatch, words[0])):
+        if len(old) != len(new) or len(words) != 1 or not all(map(PATH.fullmatch, words[0])):
             return None
         before, after = (each.split("/") for each in words[0])
         parts = [one != other for one, other in zip(before, after, strict=False)]

@@ -16,6 +16,7 @@ from hermes.core.messages import Value
 from hermes.learning.fix_commands import (
     ASSIGNED,
     KEPT,
+    PATH,
     FixCommand,
     FixedFile,
     ValueEdit,
@@ -85,6 +86,7 @@ def observation_commands(fix: PeopleFix) -> list[str]:
     for name in fix.services:
         unit = shlex.quote(name)
         found += _structural_sources(fix, unit)
+        found += _named_file_sources(fix, name.removesuffix(".service"))
         found += [
             f"systemctl cat {unit}",
             f"systemctl show -p DropInPaths --value {unit}",
@@ -127,6 +129,18 @@ def _structural_sources(fix: PeopleFix, unit: str) -> list[str]:
             for source in _missing_path_sources(*edit.moved_path, unit)
         ]
     return found
+
+
+def _named_file_sources(fix: PeopleFix, service: str) -> list[str]:
+    """Files with the name of the service, wherever the next host has them."""
+    paths = [each.path for each in fix.files]
+    paths += [path for each in fix.activations for path in PATH.findall(each)]
+    names = dict.fromkeys(path.rpartition("/")[2] for path in paths)
+    return [
+        f"find /etc /opt /srv -maxdepth 5 -type f -name {shlex.quote(name)} | {_ONLY_ONE}"
+        for name in names
+        if service in name and not name.endswith((".service", ".timer"))
+    ]
 
 
 def _missing_path_sources(wrong: str, right: str, unit: str) -> list[str]:

@@ -174,10 +174,13 @@ class ProgramCall:
                     "secret-read", f"{display_text(each)} is a device, with all that is on it"
                 )
 
-    def writes(self, word: str, why: str = "", *, tree: bool = False) -> None:
-        """`tree`: whatever is below the path may be replaced as well."""
+    def writes(
+        self, word: str, why: str = "", *, tree: bool = False, attributes: bool = False
+    ) -> None:
+        """`tree`: whatever is below the path may be replaced as well. `attributes`: also mode and
+        owner, which even /dev/null keeps."""
         path = self.names(word)
-        if paths.discards_writes(path) or path == self.scope.cwd + "/-":
+        if (paths.discards_writes(path) and not attributes) or path == self.scope.cwd + "/-":
             return
         reason = why or f"writes {display_text(path)}"
         for each in self.analyst.classifier.with_real_path(path):

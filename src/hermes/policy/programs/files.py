@@ -116,9 +116,12 @@ def copy(call: ProgramCall, entry: ProgramEntry) -> str:
     sources = found.words if target else found.words[:-1]
     whole = found.has("-r", "-R", "-a", "--recursive", "--archive")
     keeps_links = whole or found.has("-P", "-d", "--no-dereference", "--preserve")
+    dresses = call.program == "install" or found.has(
+        "-a", "--archive", "-p", "--preserve", "--attributes-only"
+    )
     for word in _target_paths(call, found, sources):
         _judge_backup(call, found, word)
-        call.writes(word, tree=whole)
+        call.writes(word, tree=whole, attributes=dresses)
         if keeps_links and call.program == "cp":
             call.scope.unpacked.add(call.path(word))
     if whole and any(
@@ -235,8 +238,9 @@ def change_permissions(call: ProgramCall, entry: ProgramEntry) -> str:
         words = words[1:]
     recursive = found.has("-R", "--recursive")
     for word in words:
-        call.writes(word, f"{call.program} changes who may use {display_text(call.path(word))}")
         path = call.path(word)
+        why = f"{call.program} changes who may use {display_text(path)}"
+        call.writes(word, why, attributes=True)
         call.disturbs(path, tree=True)
         worst = paths.with_unknown_emptied(path) if UNTRUSTED_UNKNOWN.search(path) else path
         if recursive and call.analyst.classifier.is_own_file(path, tree=True):

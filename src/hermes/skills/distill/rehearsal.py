@@ -132,6 +132,7 @@ def find_diagnostic_signs(
 ) -> list[DiagnosticSign]:
     """Checks that support the diagnosis, and checks that differ between broken and fixed."""
     found: list[DiagnosticSign] = []
+    states = {check.command for check in run.checks_before if _is_state(check)}
     evidence = set(run.diagnosis.evidence) if run.diagnosis else set()
     for check in run.checks_before:
         relevant = check.seq in evidence or not evidence
@@ -139,6 +140,8 @@ def find_diagnostic_signs(
         sign = sign or _find_differing_sign(check, parameters, contrasts)
         if sign is not None and all(sign.command != other.command for other in found):
             found.append(sign)
+    lines = [sign for sign in found if sign.command not in states]
+    found = lines or found
     cause = [sign for sign in found if not sign.gone_after_fix][:MAX_SIGNS_PER_KIND]
     gone = [sign for sign in found if sign.gone_after_fix][:MAX_SIGNS_PER_KIND]
     kept = [*cause, *gone]
