@@ -59,8 +59,8 @@ class Looks:
         ),
         (
             "0 days are left for 127.0.0.1:443; "
-            "the certificate of 127.0.0.1:443 has expired: Nov 9 15:10:39 2026 GMT, 8 days ago",
-            "the certificate of 127.0.0.1:443 has expired: Nov 9 15:10:39 2026 GMT, 8 days ago",
+            "the certificate of 127.0.0.1:443 expired 8 days ago: Nov 9 15:10:39 2026 GMT",
+            "the certificate of 127.0.0.1:443 expired 8 days ago: Nov 9 15:10:39 2026 GMT",
         ),
         (
             "60 days are left for 127.0.0.1:443; "

@@ -168,7 +168,7 @@ def render_updates(open_ones: Sequence[Incident], now: datetime) -> Notification
     """One notification for many incidents, a line each."""
     shown = [
         f"{each.severity} {visible_line(each.details.title, 80)}: {phase_text(each)}, "
-        f"{_began_text(each, now)}"
+        + ", ".join(filter(None, (_began_text(each, now), title_time(each, now)[1])))
         for each in open_ones[:20]
     ]
     more = len(open_ones) - len(shown)

@@ -209,7 +209,7 @@ def judge_probe(
 
 _BAD_STATUS = re.compile(r"[\d.]+ seconds for (status \d+ from \S+); the status is ")
 _BAD_CERTIFICATE = re.compile(
-    r"\d+ days are left for [^;]+; (the certificate of .+? (?:has expired|is not for).*)"
+    r"\d+ days are left for [^;]+; (the certificate of .+? (?:expired|is not for).*)"
 )
 
 

@@ -40,17 +40,17 @@ _CERTIFICATE = r"""
 [ -n "$c" ] || { echo "$from shows no certificate"; exit 1; }
 d=$(printf '%s\n' "$c" | openssl x509 -noout -dates); e=${d#*notAfter=}; b=${d#notBefore=}
 b=${b%%$'\n'*}; n=$(date +%s)
-s=$(date -d "$e" +%s 2>/dev/null); f=$(date -d "$b" +%s 2>/dev/null)
+how="has expired"; s=$(date -d "$e" +%s 2>/dev/null); f=$(date -d "$b" +%s 2>/dev/null)
 if [ -n "$s" ] && [ -n "$f" ]; then
   awk -v s="$s" -v n="$n" -v from="$from" 'BEGIN { left = s > n ? s - n : 0
     printf "value=%d days are left for %s\n", left / 86400, from }'
-  ago=", $(awk -v p="$((n - s))" 'BEGIN { d = p >= 172800 ? 86400 : 3600
-    printf "%d %s ago", p / d, d == 3600 ? "hours" : "days" }')"
+  how=$(awk -v p="$((n - s))" 'BEGIN { d = p >= 172800 ? 86400 : 3600
+    printf "expired %d %s ago", p / d, d == 3600 ? "hours" : "days" }')
   [ -n "$own" ] || limit=$(awk -v s="$s" -v f="$f" -v most="$limit" 'BEGIN {
     third = int((s - f) / 3); print (third < most ? third : most) }')
 fi
 printf '%s\n' "$c" | openssl x509 -noout -checkend 0 >/dev/null || {
-  echo "the certificate of $from has expired: $e$ago"; exit 1; }
+  echo "the certificate of $from $how: $e"; exit 1; }
 printf '%s\n' "$c" | openssl x509 -noout -checkend "$limit" >/dev/null || {
   echo "the certificate of $from ends $e"; exit 1; }
 """
