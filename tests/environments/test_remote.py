@@ -14,9 +14,9 @@ from hypothesis import strategies as st
 from hermes.core.errors import EnvironmentFailed
 from hermes.core.protocols import ConfinesCommands
 from hermes.environments.remote.channels import ChannelBroken, open_channel
+from hermes.environments.remote.client import NEW_NAMES
 from hermes.environments.remote.confined import ConfiningRemoteEnvironment
 from hermes.environments.remote.environment import RemoteEnvironment
-from hermes.environments.remote.client import NEW_NAMES
 from hermes.environments.remote.scripts import WAIT_FOR_PROGRAM_ARGV, build_program, quote_word
 from hermes.environments.settings import TerminalSettings
 from hermes.plumbing.renamed import report_renamed

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 from incident_host import FIX, QUICK, Host, events, run_commander
 from msgspec import structs
+from scripted_checks import Scripted, failed, of, passed
 
 from hermes.core.bus import Bus
 from hermes.core.events.incidents import (
@@ -18,7 +19,6 @@ from hermes.core.events.incidents import (
     IncidentDiagnosed,
     IncidentVerified,
 )
-from hermes.core.incident import IncidentDetails
 from hermes.memory.journal.in_memory import InMemoryJournal
 from hermes.sre.assessment.symptom_timing import (
     MAX_MISS_PROBABILITY,
@@ -28,7 +28,7 @@ from hermes.sre.assessment.symptom_timing import (
     read_alert_period_s,
 )
 from hermes.sre.baseline import Baseline, add_later_failures, take_baseline
-from hermes.sre.checks import CheckResult, IndependentChecks, check_result_of
+from hermes.sre.checks import CheckResult, check_result_of
 from hermes.sre.context import IncidentWork
 from hermes.sre.probes.evaluation import ProbeState, ProbeVerdict
 from hermes.sre.probes.probe import Probe, ProbeKind
@@ -36,20 +36,6 @@ from hermes.sre.settings import VerifySettings
 from hermes.sre.verify import FixRehearsal, verify, watch_recovery
 
 pytestmark = pytest.mark.anyio
-
-
-class Scripted(Host):
-    """A host whose checks say what a test wants, look after look; the last look is repeated."""
-
-    looks: Sequence[Sequence[CheckResult]] = ()
-    asked = 0
-
-    async def checks_for(self, case: IncidentDetails) -> IndependentChecks:
-        async def see() -> Sequence[CheckResult]:
-            self.asked += 1
-            return self.looks[min(self.asked, len(self.looks)) - 1]
-
-        return see
 
 
 @pytest.fixture
@@ -60,14 +46,6 @@ def host(tmp_path: Path) -> Host:
 @pytest.fixture
 def scripted(tmp_path: Path) -> Scripted:
     return Scripted(tmp_path)
-
-
-def failed(check: str, *, proves: bool = True) -> CheckResult:
-    return CheckResult(check=check, ok=False, detail="bad", proves=proves)
-
-
-def passed(check: str, *, proves: bool = True) -> CheckResult:
-    return CheckResult(check=check, ok=True, proves=proves)
 
 
 async def test_a_proof_names_what_still_fails(scripted: Scripted) -> None:
@@ -341,10 +319,6 @@ def test_a_probe_that_reads_what_a_fixer_writes_or_resets_is_no_evidence(
     probe = Probe(name="x", kind=kind, service="web")
     seen = check_result_of(probe, ProbeVerdict(probe="x", state=state, detail=text))
     assert (seen.proves, seen.service) == (proves, "web")
-
-
-def of(service: str, result: CheckResult) -> CheckResult:
-    return structs.replace(result, service=service)
 
 
 DOWN, CACHE = of("web", failed("http-80")), of("cache", failed("port-6379"))

@@ -137,6 +137,7 @@ class LazyIncidentHandler:
     learned: LearnedObserver | None = None
     responder: "ModelResponder | None" = None
     claims: CauseClaims = field(default_factory=CauseClaims)
+    triage: Triage = field(default_factory=Triage)
 
     async def handle(self, details: IncidentDetails, withdrawal: WorkWithdrawal) -> None:
         from hermes.sre.commander import Commander
@@ -153,7 +154,7 @@ class LazyIncidentHandler:
         policy = self.application.agent_dependencies.executor.policy
         if isinstance(policy, LazyPolicy):
             policy.set_incident(details.run, details.incident, details.severity, details.service)
-        return build_incident_context(
+        context = build_incident_context(
             self.application,
             self.application.loaded.settings.sre,
             responder=self.responder,
@@ -162,6 +163,9 @@ class LazyIncidentHandler:
             inventory=self.inventory,
             learned=self.learned,
             claims=self.claims,
+        )
+        return replace(
+            context, other_problems=lambda case: self.triage.other_problems(case.incident)
         )
 
 
@@ -279,10 +283,14 @@ async def _join_parts(
     )
     responder = None if model == NO_MODEL else _open_model_responder(application)
     playbooks = PlaybookCache(loaded, application.journal)
+    triage = Triage(loaded.settings.sre.triage)
+    handler = LazyIncidentHandler(
+        application, playbooks, inventory, scheduler, learned, responder, triage=triage
+    )
     watch = IncidentWatch(
         application.bus,
-        Triage(loaded.settings.sre.triage),
-        LazyIncidentHandler(application, playbooks, inventory, scheduler, learned, responder),
+        triage,
+        handler,
         max_concurrent=loaded.settings.sre.at_once,
         probes=len(adapted),
         until_writable=monitor.until_writable if monitor else None,

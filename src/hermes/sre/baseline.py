@@ -4,6 +4,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from hermes.core.events.incidents import CheckTiming, IncidentChecked
+from hermes.core.incident import Incident
 from hermes.skills.playbook.schema import PlaybookCheck
 from hermes.sre.checks import CheckResult, IndependentChecks, ProbeChecks
 from hermes.sre.context import IncidentWork
@@ -22,9 +23,11 @@ class Baseline:
     """Checks that fail because of a restart count."""
     unanswered: frozenset[str] = frozenset()
     """Checks that gave no answer before: their later results are ignored."""
+    subjects: frozenset[str] = frozenset()
+    """What the incident is about: services, and names of checks."""
     other_failures: frozenset[str] = frozenset()
-    """Checks of other services, which began to fail before anything was changed. They belong to
-    another problem, so their results say nothing about the fix."""
+    """Checks of other services, which began to fail before anything was changed, are in
+    maintenance, or have an incident of their own: their results say nothing about the fix."""
     failed_before: frozenset[str] = frozenset()
     """Checks that had failed before the incident was reopened: that they still fail says nothing
     about the fix of the new failure."""
@@ -38,7 +41,29 @@ class Baseline:
     @property
     def evidence(self) -> frozenset[str]:
         """Checks that observed the symptom and do not depend on what a fix does."""
-        return self.failing - self.weak
+        return self.failing - self.weak - self.other_failures
+
+    def about(self, *components: str) -> "Baseline":
+        """Add what a fix is about: services, or names of checks."""
+        return replace(self, subjects=self.subjects | frozenset(filter(None, components)))
+
+    def without(self, others: Sequence[CheckResult]) -> "Baseline":
+        """Leave out the checks of other problems."""
+        names = {each.check for each in others}
+        return replace(self, other_failures=self.other_failures | names)
+
+    def concerns(self, result: CheckResult) -> bool:
+        """Return whether a check is about what the incident is about."""
+        return any(check_concerns(result, each) for each in self.subjects)
+
+    def other_problems(self, results: Sequence[CheckResult]) -> frozenset[str]:
+        """The checks whose results say nothing about a fix: besides those that are known already,
+        those of other things that failed before, where others observe what the incident is
+        about."""
+        own = {each.name for each in (*self.proposed, *self.symptoms)}
+        own |= {each.check for each in results if self.concerns(each)}
+        apart = self.unanswered | self.other_failures
+        return apart | (self.failing - own) if own & self.evidence else apart
 
     def with_proposed_check(self, check: PlaybookCheck) -> "Baseline":
         failing = self.failing | {check.name}
@@ -73,13 +98,48 @@ async def take_baseline(
     weak: frozenset[str] = frozenset(),
 ) -> Baseline:
     """`earlier`: the checks that failed before a crash; they are not run again."""
-    checks = await work.context.checks_for(work.details)
-    first = Baseline(independent_checks=checks, failed_before=(await work.read()).failed_before)
+    checks, known = await work.context.checks_for(work.details), await work.read()
+    first = Baseline(
+        independent_checks=checks,
+        failed_before=known.failed_before,
+        subjects=_subjects_of(work, known),
+    )
     if earlier is not None:
         return replace(first, failing=earlier, weak=weak)
     results = await checks()
     await publish_results(work, results, "before", 0)
-    return first.with_results(results)
+    return with_other_problems(work, first, results).with_results(results)
+
+
+def _subjects_of(work: IncidentWork, known: Incident) -> frozenset[str]:
+    """The service of the incident, those that joined it, and the checks that raised its alerts.
+    Empty for a cluster: all its checks are about the incident."""
+    if work.cluster is not None:
+        return frozenset()
+    raised = (each.rpartition("/")[2] for each in known.fingerprints)
+    return frozenset({work.details.service, *known.parts, *raised} - {""})
+
+
+def with_other_problems(
+    work: IncidentWork, baseline: Baseline, results: Sequence[CheckResult]
+) -> Baseline:
+    """Leave out the checks of problems that are known to the watch and not of this incident."""
+    problems = work.context.other_problems(work.details)
+    return baseline.without(
+        [
+            each
+            for each in results
+            if problems.include(each.check, each.service) and not baseline.concerns(each)
+        ]
+    )
+
+
+def check_concerns(result: CheckResult, component: str) -> bool:
+    """Return whether a check is about this component, by its service or its name."""
+    name = component.removesuffix(".service")
+    if not name:
+        return False
+    return result.service == name or result.check == name or result.check.endswith(f"-{name}")
 
 
 async def extend_baseline(work: IncidentWork, baseline: Baseline) -> Baseline:
@@ -105,7 +165,8 @@ async def add_later_failures(work: IncidentWork, baseline: Baseline) -> Baseline
     own = [each for each in fresh if each.service in concerned]
     others = {each.check for each in fresh if each.service not in concerned}
     await publish_results(work, fresh, "before", 0)
-    return replace(baseline, other_failures=baseline.other_failures | others).with_results(own)
+    known = replace(baseline, other_failures=baseline.other_failures | others)
+    return with_other_problems(work, known, results).with_results(own)
 
 
 async def failing_checks(work: IncidentWork, probes: Sequence[Probe]) -> list[CheckResult]:

@@ -37,6 +37,7 @@ from hermes.sre.policies import (
     UnattendedPolicy,
 )
 from hermes.sre.settings import SreSettings
+from hermes.sre.triage.other_problems import NO_OTHER_PROBLEMS, OtherProblems
 from hermes.tools.executor import Executor
 
 ReportWriter = Callable[[IncidentDetails], Awaitable[None]]
@@ -49,6 +50,10 @@ async def no_skills() -> Sequence[Skill]:
 
 async def do_nothing(details: IncidentDetails) -> None:
     return None
+
+
+def no_other_problems(details: IncidentDetails) -> OtherProblems:
+    return NO_OTHER_PROBLEMS
 
 
 class ClusterInspector(Protocol):
@@ -112,6 +117,8 @@ class IncidentContext:
     withdrawal: WorkWithdrawal = field(default_factory=WorkWithdrawal)
     cluster: ClusterInspector | None = None
     """None where no cluster is configured."""
+    other_problems: Callable[[IncidentDetails], OtherProblems] = no_other_problems
+    """Tells what else fails, as far as the watch knows."""
     measure: MeasureSystems | None = None
     """Asks the configured systems what is wrong; None where none is configured."""
     daemons: Callable[[], Sequence[PlainDaemon]] = tuple

@@ -1,14 +1,15 @@
 """Verifies a fix or a recovery with checks that are independent of the fix.
 
-Checks that failed before must pass, and those that passed must still pass, for as long as the
-symptom may take to return, and after what triggered the problem was run again. At least one of them
+Checks of what the incident is about that failed before must pass, and all that passed must still
+pass, for as long as the symptom may take to return, and after what triggered the problem was run
+again. Checks that failed for other reasons say nothing about the fix. At least one of them
 must have failed because of the symptom and must not depend on what the fix changed; without such
 evidence nothing counts as fixed or recovered.
 """
 
 import time
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from datetime import datetime
 
 import anyio
@@ -31,7 +32,7 @@ from hermes.sre.assessment.symptom_timing import (
     read_alert_period_s,
     read_unit_run_times,
 )
-from hermes.sre.baseline import Baseline, publish_results
+from hermes.sre.baseline import Baseline, check_concerns, publish_results
 from hermes.sre.cause import EXPERIMENT
 from hermes.sre.checks import CheckResult, run_checks
 from hermes.sre.context import IncidentWork
@@ -94,6 +95,31 @@ class RecoveryResult(Value, kw_only=True, frozen=True):
     """What failed again, or could not be observed."""
 
 
+@dataclass(frozen=True)
+class ChecksRun:
+    results: tuple[CheckResult, ...]
+    """Those that say something about the fix."""
+    others: tuple[CheckResult, ...] = ()
+    """Those of other problems."""
+
+    @property
+    def passed(self) -> bool:
+        return all(each.ok for each in self.results)
+
+    @property
+    def others_fail(self) -> bool:
+        return any(not each.ok and not each.unknown for each in self.others)
+
+    @property
+    def failures_text(self) -> str:
+        failed = (f"{each.check}: {each.detail}" for each in self.results if not each.ok)
+        return "; ".join(failed)[:500]
+
+    def passing_evidence(self, baseline: Baseline) -> tuple[str, ...]:
+        passing = {each.check for each in self.results if each.ok and each.proves}
+        return tuple(sorted(baseline.evidence & passing))
+
+
 async def verify(
     work: IncidentWork,
     baseline: Baseline,
@@ -112,41 +138,38 @@ async def verify(
     with `restart_again` they are restarted once more, to see whether the problem returns.
     """
     began, settings = time.monotonic(), work.settings.verify
+    baseline = baseline.about(component, *rehearsal.explained)
     needed = min(REHEARSAL_FACTOR * rehearsal.seconds, MAX_REHEARSED_TIMEOUT_S)
     if work.cluster is not None:
         needed = max(needed, ROLLOUT_TIMEOUT_S)
     patience, trigger = 0.0 if fix_failure else max(settings.patience, needed), ""
-    results = await _run_until_passed(work, baseline, patience)
-    await publish_results(work, results, "after", attempt)
-    if (
-        not fix_failure
-        and _all_passed(results)
-        and settings.trigger
-        and restart_again
-        and restarted
-    ):
+    run = await _run_until_passed(work, baseline, patience)
+    baseline = baseline.without(run.others)
+    await publish_results(work, run.results, "after", attempt)
+    if not fix_failure and run.passed and settings.trigger and restart_again and restarted:
         trigger = await _restart_again(work, [each.command for each in restarted])
-        results = await _run_until_passed(work, baseline, patience)
-        await publish_results(work, results, "trigger", attempt)
-    if not fix_failure and _all_passed(results):
+        run = await _run_until_passed(work, baseline, patience)
+        await publish_results(work, run.results, "trigger", attempt)
+    if not fix_failure and run.passed:
         longest = max(settings.longest_window, MAX_OUTLIVED_S)
         runs = await read_unit_run_times(work.execute, [each.unit for each in restarted], longest)
         timing = await _symptom_timing(work, baseline, runs.onset_s)
-        results = await _run_for_window(work, baseline, timing.window_s(settings))
-        crashed = runs.lifetime_s and baseline.counters and _all_passed(results)
-        if crashed and not _passing_evidence(baseline, results):
+        run = await _run_for_window(work, baseline, timing.window_s(settings))
+        crashed = runs.lifetime_s and baseline.counters and run.passed
+        if crashed and not run.passing_evidence(baseline):
             # The unit crashed repeatedly: it is evidence when it now runs longer than before.
             window = PERIOD_MARGIN * runs.lifetime_s + settings.every
-            results = await _run_for_window(work, baseline, window)
+            run = await _run_for_window(work, baseline, window)
             baseline = replace(baseline, weak=baseline.weak - baseline.counters)
-        await publish_results(work, [each for each in results if not each.ok], "after", attempt)
-    result = _verification_result(baseline, results, fix_failure, component, rehearsal.explained)
+        await publish_results(work, [each for each in run.results if not each.ok], "after", attempt)
+    about = "" if rehearsal.explained else component or work.details.service
+    result = _verification_result(baseline, run, fix_failure, about, rehearsal.explained)
     await work.publish(
         IncidentVerified(
             run=work.details.run,
             incident=work.details.incident,
             ok=result.ok,
-            checks=tuple(f"{each.check}: {each.detail}" for each in results),
+            checks=tuple(f"{each.check}: {each.detail}" for each in run.results),
             seconds=round(time.monotonic() - began, 3),
             attempt=attempt,
             trigger=trigger,
@@ -183,28 +206,28 @@ async def watch_recovery(work: IncidentWork, baseline: Baseline) -> RecoveryResu
     """Watch whether the checks that observe the symptom pass for as long as it may take to return,
     although nothing was changed."""
     settings = work.settings.verify
+    first = await _run_all_checks(work, baseline)
+    baseline = baseline.without(first.others)
     timing = await _symptom_timing(work, baseline)
     needed = timing.recovery_window_s(settings)
-    first = await _run_all_checks(work, baseline)
-    observing = _observing_checks(work.details, baseline, first)
+    observing = _observing_checks(work.details, baseline, first.results)
     if not observing:
         return RecoveryResult(recovered=False, why="no check observes what the alert is about")
-    if not _all_passed(first):
-        return RecoveryResult(recovered=False, returned=True, why=_failures_text(first))
+    if not first.passed:
+        return RecoveryResult(recovered=False, returned=True, why=first.failures_text)
     if needed > max(settings.longest_window, RECOVERY_WINDOWS * settings.window):
         why = f"the symptom returns after up to {timing.period_s:.0f} s: longer than it is watched"
         return RecoveryResult(recovered=False, checks=observing, why=why)
     last_seq, began = await work.journal.last(), time.monotonic()
-    results = await _run_for_window(work, baseline, needed)
-    numbers = await publish_results(work, results, "after", 0)
-    why = _failures_text(results) or await _alert_fired_again(work, last_seq)
+    run = await _run_for_window(work, baseline, needed)
+    numbers = await publish_results(work, run.results, "after", 0)
+    why = run.failures_text or await _alert_fired_again(work, last_seq)
+    pairs = zip(numbers, run.results, strict=True)
     return RecoveryResult(
         recovered=not why,
         returned=bool(why),
         checks=observing,
-        evidence=tuple(
-            number for number, each in zip(numbers, results, strict=True) if each.check in observing
-        ),
+        evidence=tuple(number for number, each in pairs if each.check in observing),
         seconds=time.monotonic() - began,
         why=why,
     )
@@ -218,14 +241,6 @@ def _observing_checks(
     if baseline.failing:
         return tuple(each.check for each in passing if each.check in baseline.evidence)
     return tuple(each.check for each in passing if check_concerns(each, details.service))
-
-
-def check_concerns(result: CheckResult, component: str) -> bool:
-    """Return whether a check is about this component, by its service or its name."""
-    name = component.removesuffix(".service")
-    if not name:
-        return False
-    return result.service == name or result.check == name or result.check.endswith(f"-{name}")
 
 
 async def _alert_fired_again(work: IncidentWork, after: int) -> str:
@@ -252,25 +267,26 @@ async def _symptom_timing(
 
 def _verification_result(
     baseline: Baseline,
-    results: Sequence[CheckResult],
+    run: ChecksRun,
     fix_failure: str,
-    component: str,
+    about: str,
     explained: Sequence[str],
 ) -> VerificationResult:
+    """`about`: the component of the fix. Empty with `explained`: a copy has shown which checks the
+    fix is about, and they may be of another service."""
+    results, evidence = run.results, run.passing_evidence(baseline)
     bad = [each for each in results if not each.ok]
-    lost = baseline.failing - {each.check for each in results} - baseline.unanswered
+    lost = baseline.failing - {each.check for each in (*results, *run.others)} - baseline.unanswered
     worse = any(each.check not in baseline.failing for each in bad)
-    evidence = _passing_evidence(baseline, results)
-    # A copy has shown which checks the fix is about: they may be of another service.
-    about = "" if explained else component
     own = _own_checks(baseline, results, about) | (baseline.evidence & set(explained))
     new = [each for each in bad if each.check not in baseline.failed_before]
     still = any(check_concerns(each, about) or each.check in own for each in new)
-    # Another outage has begun before the change: what still fails here may be because of that.
+    # Another outage was there before the change: what still fails here may be because of that.
     better = any(each.check in evidence and check_concerns(each, about) for each in results)
-    disturbed = better and bool(baseline.other_failures) and not explained
+    disturbed = better and run.others_fail and not explained
     # So may be what still fails of a proved cause, beside a problem with another cause.
-    disturbed |= bool(explained) and any(each.check not in own for each in new)
+    apart = run.others_fail or any(each.check not in own for each in new)
+    disturbed |= bool(explained) and apart
     helped = (
         bool(own & set(evidence)) and (not still or disturbed) and not worse and not fix_failure
     )
@@ -284,11 +300,6 @@ def _verification_result(
     return VerificationResult(ok=False, helped=helped, why=why)
 
 
-def _passing_evidence(baseline: Baseline, results: Sequence[CheckResult]) -> tuple[str, ...]:
-    passing = {each.check for each in results if each.ok and each.proves}
-    return tuple(sorted(baseline.evidence & passing))
-
-
 def _own_checks(baseline: Baseline, results: Sequence[CheckResult], component: str) -> set[str]:
     """Checks that failed before and belong to the component or to the fix itself."""
     mine = {check.name for check in (*baseline.proposed, *baseline.symptoms)}
@@ -296,50 +307,38 @@ def _own_checks(baseline: Baseline, results: Sequence[CheckResult], component: s
     return set(baseline.evidence & (mine | about))
 
 
-def _all_passed(results: Sequence[CheckResult]) -> bool:
-    return all(each.ok for each in results)
-
-
-def _failures_text(results: Sequence[CheckResult]) -> str:
-    return "; ".join(f"{each.check}: {each.detail}" for each in results if not each.ok)[:500]
-
-
-async def _run_until_passed(
-    work: IncidentWork, baseline: Baseline, timeout_s: float
-) -> tuple[CheckResult, ...]:
+async def _run_until_passed(work: IncidentWork, baseline: Baseline, timeout_s: float) -> ChecksRun:
     every, deadline = work.settings.verify.every, time.monotonic() + timeout_s
     pause = min(0.2, every)
     while True:
-        results = await _run_all_checks(work, baseline)
-        shows_evidence = not baseline.evidence or _passing_evidence(baseline, results)
-        if (_all_passed(results) and shows_evidence) or time.monotonic() >= deadline:
-            return results
+        run = await _run_all_checks(work, baseline)
+        shows_evidence = not baseline.evidence or run.passing_evidence(baseline)
+        if (run.passed and shows_evidence) or time.monotonic() >= deadline:
+            return run
         await anyio.sleep(pause)
         pause = min(pause * 1.5, every)
 
 
-async def _run_for_window(
-    work: IncidentWork, baseline: Baseline, window: float
-) -> tuple[CheckResult, ...]:
+async def _run_for_window(work: IncidentWork, baseline: Baseline, window: float) -> ChecksRun:
     deadline = time.monotonic() + window
     while True:
-        results = await _run_all_checks(work, baseline)
+        run = await _run_all_checks(work, baseline)
         left = deadline - time.monotonic()
-        if not _all_passed(results) or left <= 0:
-            return results
+        if not run.passed or left <= 0:
+            return run
         await anyio.sleep(min(work.settings.verify.every, left))
 
 
-async def _run_all_checks(work: IncidentWork, baseline: Baseline) -> tuple[CheckResult, ...]:
-    timeout, results = work.settings.verify.timeout, await baseline.independent_checks()
-    return (
-        *(
-            each
-            for each in results
-            if each.check not in baseline.unanswered | baseline.other_failures
+async def _run_all_checks(work: IncidentWork, baseline: Baseline) -> ChecksRun:
+    timeout, found = work.settings.verify.timeout, await baseline.independent_checks()
+    apart = baseline.other_problems(found)
+    return ChecksRun(
+        (
+            *(each for each in found if each.check not in apart),
+            *await run_checks(baseline.proposed, work.execute, timeout=timeout),
+            *await run_checks(baseline.symptoms, work.execute_trusted, timeout=timeout),
         ),
-        *await run_checks(baseline.proposed, work.execute, timeout=timeout),
-        *await run_checks(baseline.symptoms, work.execute_trusted, timeout=timeout),
+        tuple(each for each in found if each.check in apart),
     )
 
 

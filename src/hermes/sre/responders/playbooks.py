@@ -27,6 +27,7 @@ from hermes.sre.assessment.remaining_faults import find_remaining_faults
 from hermes.sre.cause import FixCandidate
 from hermes.sre.context import IncidentWork
 from hermes.sre.coordination import names_of
+from hermes.sre.responders.match_order import MatchOrder
 from hermes.sre.triage.severity import SEPARATE_PROBLEM_KINDS
 from hermes.sre.undo import ChangeRecorder, PrepareChange, changed_files
 
@@ -314,8 +315,9 @@ class PlaybookResponder:
 
     async def _scan_and_run(self, number: int, prepare: PrepareChange) -> PlaybookAttempt | None:
         scan, self._early_scan = self._early_scan or self._new_scan(), None
+        order = MatchOrder(self._work, scan)
         try:
-            while (matched := await scan.next_match()) is not None:
+            while (matched := await order.next_match()) is not None:
                 skill = matched.candidate.skill
                 test = await self._tested(matched, scan)
                 if test is not None and test.outcome == "failed":
@@ -334,6 +336,7 @@ class PlaybookResponder:
                     self.used.add(attempt.skill)
                     return attempt
             self.refused = scan.refused or self.refused
+            self.refuted = order.left_to_others or self.refuted
             self.suspects = "; ".join(scan.suspects) or self.suspects
             return None
         finally:

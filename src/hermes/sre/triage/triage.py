@@ -6,7 +6,7 @@ returns; they come back through `apply` like all other events of the journal.
 
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 
 from msgspec.structs import replace
 
@@ -25,6 +25,7 @@ from hermes.sre.settings import TriageSettings
 from hermes.sre.triage.alert_series import AlertSeries, EarlierIncidents, incident_signature
 from hermes.sre.triage.correlation import AlertCorrelation
 from hermes.sre.triage.incident_state import LOG_KINDS, REOPENED_BY, IncidentState
+from hermes.sre.triage.other_problems import OtherProblems, find_other_problems
 from hermes.sre.triage.severity import IncidentImpact, alert_impact, alert_question, is_data_at_risk
 from hermes.sre.triage.state import (
     FLAPPING_STRETCH,
@@ -69,6 +70,9 @@ class Triage:
         """Update the state from one event of the journal."""
         self._state.apply(recorded)
         self._eviction.evict_when_full()
+
+    def other_problems(self, incident: str) -> OtherProblems:
+        return find_other_problems(self._state, incident, datetime.now(UTC))
 
     def handle_alert(self, recorded: JournalRecord, now: datetime) -> tuple[Event, ...]:
         """Return the events to publish for this alert now; `tick` may return more."""

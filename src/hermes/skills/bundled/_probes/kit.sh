@@ -1,6 +1,8 @@
 # with: supervisors
 # What playbooks look with: units, what they are told (confs), what they said, what a value was.
 units=$(rows | awk '{print $1}')
+# Whether the alert in $a may be about a fault that shows in probes of these kinds. The alert of a probe says what it measured; any other may be about anything.
+may_show_in() { case "$a" in *kind=*) printf '%s\n' "$a" | grep -qxE -- "kind=($1)" ;; esac; }
 confs() {
   t=$(definition "$1"); n=${1%.service}
   { for w in $(printf '%s\n' "$t" | sed -n 's/^ExecStart=[-@+!]*//p;s/^EnvironmentFile=-\{0,1\}//p'); do
