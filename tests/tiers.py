@@ -76,6 +76,7 @@ FILES_BY_TIER = {
         "sre/test_fix_tests_of_incidents",
         "sre/test_killed_after_a_change",
         "sre/test_learned_watch",
+        "sre/test_own_scripts",
         "sre/test_patrol",
         "sre/test_probe_",
         "sre/test_reflexes",

@@ -8,7 +8,7 @@ from msgspec.structs import replace
 
 from hermes.core.actions import Action, Decision, Policy
 from hermes.core.messages import Risk, ToolCall
-from hermes.policy.actions.reader import ActionContext, ActionReader
+from hermes.policy.actions.reader import ActionContext, ActionReader, resolve_symlinks
 from hermes.policy.command_analysis import analyse_command
 from hermes.policy.decide import DocumentPolicy
 from hermes.policy.loading import compile_rule_set, load_set
@@ -78,7 +78,7 @@ def host_units(kind: str) -> HostSupervisors:
 def policy(name: str = "careful") -> DocumentPolicy:
     return DocumentPolicy(
         compile_rule_set(load_set(name).documents, PolicySettings(), "/root"),
-        ActionReader(analyse_command),
+        ActionReader(analyse_command, lookup=resolve_symlinks),
         context_of=lambda _: ActionContext(cwd="/", home="/root"),
     )
 

@@ -197,8 +197,7 @@ def mark_effects(call: ProgramCall) -> str:
     if _asks_for_help(call, entry):
         call.mark("read", f"{call.program} only tells about itself")
         return ANY_WORD
-    if call.program in _SUBSCRIPT_BUILTINS and any(_SUBSCRIPT.search(word) for word in call.argv):
-        call.dynamic("a subscript that the shell runs as code")
+    shell_builtins.mark_subscripts(call)
     if entry.spec.args in ("runs", "shell"):
         _check_words_before_command(call, entry)
     if entry.spec.special:
@@ -239,13 +238,6 @@ def _asks_for_help(call: ProgramCall, entry: tables.ProgramEntry) -> bool:
     )
 
 
-_SUBSCRIPT_BUILTINS = word_set(
-    "[ [[ test bind break caller compgen complete compopt continue declare dirs disown enable exit"
-    " export fc getopts hash history jobs let local logout mapfile popd printf pushd read readarray"
-    " readonly return shift shopt suspend typeset ulimit umask unalias unset wait"
-)
-"""All builtins but those that print their words, or whose words are analysed as commands."""
-_SUBSCRIPT = re.compile(r"\[.*(?:\$\(|`)", re.S)
 _PRINTING_PROGRAMS = frozenset(
     {"echo", "printf", "yes", ":", "true", "false", "test", "[", "eval", "expr"}
 )

@@ -130,6 +130,8 @@ yq -n 'load_str("/etc/shadow")'
 yq -n 'strenv(TOKEN)'
 ps eww -C gunicorn -o pid,args
 ps auxe
+docker top web eww
+docker container top web auxe
 tcpdump -i any -A 'tcp port 80'
 strace -f -p 1 -e trace=read
 fd -e pem . /etc/ssl/private -X cat

@@ -19,6 +19,7 @@ from hermes.policy.commands.tables import (
     parse_arguments,
 )
 from hermes.policy.programs.network import mark_address
+from hermes.policy.programs.system import mark_printed_environment
 from hermes.policy.programs.table_effects import apply_table
 
 _HOST_MOUNT = re.compile(r"(?:type=bind,)?(?:source=|src=)?(/[^:,]*|~[^:,]*|\$HOME[^:,]*)[:,]")
@@ -47,9 +48,17 @@ def docker(call: ProgramCall, entry: ProgramEntry) -> str:
     if verb in ("run", "create"):
         return _start_container(call, rest)
     apply_table(call, entry)
+    _check_printed(call, verb, rest)
+    return SYSTEM_NAME if _prints_numbers(verb, rest) else ANY_WORD
+
+
+def _check_printed(call: ProgramCall, verb: str, rest: list[str]) -> None:
     if verb == "inspect" or rest[:1] == ["inspect"]:
         _check_inspect(call, verb, rest)
-    return SYSTEM_NAME if _prints_numbers(verb, rest) else ANY_WORD
+    elif verb == "top":
+        mark_printed_environment(call, rest[1:])
+    elif rest[:1] == ["top"]:
+        mark_printed_environment(call, rest[2:])
 
 
 _NUMBER_VERBS = frozenset({"ps", "images", "container", "image"})

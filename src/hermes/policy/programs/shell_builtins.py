@@ -7,6 +7,7 @@ from hermes.policy.commands import assignments, tables
 from hermes.policy.commands.assignments import assigned_names, unknown_operand
 from hermes.policy.commands.calls import ProgramCall
 from hermes.policy.commands.declarations import declare, unset
+from hermes.policy.commands.effects import word_set
 from hermes.policy.commands.expansions import format_printf, unescape_echo
 from hermes.policy.commands.paths import resolve_path
 from hermes.policy.commands.placeholders import (
@@ -23,6 +24,20 @@ from hermes.policy.commands.placeholders import (
 )
 from hermes.policy.commands.tables import ProgramEntry
 from hermes.policy.programs.table_effects import apply_table
+
+_SUBSCRIPT_BUILTINS = word_set(
+    "[ [[ test bind break caller compgen complete compopt continue declare dirs disown enable exit"
+    " export fc getopts hash history jobs let local logout mapfile popd printf pushd read readarray"
+    " readonly return shift shopt suspend typeset ulimit umask unalias unset wait"
+)
+"""All builtins but those that print their words, or whose words are analysed as commands."""
+_SUBSCRIPT = re.compile(r"\[.*(?:\$\(|`)", re.S)
+
+
+def mark_subscripts(call: ProgramCall) -> None:
+    """A name with a subscript, as a word of a builtin: `test -v 'a[$(CMD)]'`."""
+    if call.program in _SUBSCRIPT_BUILTINS and any(_SUBSCRIPT.search(word) for word in call.argv):
+        call.dynamic("a subscript that the shell runs as code")
 
 
 def echo(call: ProgramCall, entry: ProgramEntry) -> str:

@@ -1,6 +1,7 @@
 """Programs that show the state of the machine, or change it when given arguments."""
 
 import re
+from collections.abc import Iterable
 
 from hermes.policy.commands.calls import ProgramCall
 from hermes.policy.commands.effects import word_set
@@ -30,10 +31,14 @@ _PS_ENVIRONMENT_OPTION = re.compile(r"[AacfghHjlLmnrsSTuvVwWxXZ]*e[AacefghHjlLmn
 def ps(call: ProgramCall, entry: ProgramEntry) -> str:
     """`ps e` prints the environment of every process; `ps -e` selects all of them."""
     printed = apply_table(call, entry) or ANY_WORD
-    found = parse_arguments(call.argv[1:], entry.grammar)
-    if any(map(_PS_ENVIRONMENT_OPTION.match, found.words)):
-        call.mark("secret-read", "prints the environment of processes, passwords and all")
+    mark_printed_environment(call, parse_arguments(call.argv[1:], entry.grammar).words)
     return printed
+
+
+def mark_printed_environment(call: ProgramCall, words: Iterable[str]) -> None:
+    """`words`: those that ps gets beside its options."""
+    if any(map(_PS_ENVIRONMENT_OPTION.match, words)):
+        call.mark("secret-read", "prints the environment of processes, passwords and all")
 
 
 def ip(call: ProgramCall, entry: ProgramEntry) -> str:
