@@ -14,8 +14,8 @@ from hermes.core.messages import Value
 from hermes.core.plugin_sources import import_file
 from hermes.core.plugins import BUILT_IN, call_plugin, load_plugin, plugin_names
 from hermes.gym.random_source import RandomSource, Split
-from hermes.plumbing.renamed import find_renamed, report_renamed
 from hermes.gym.scenario_spec import ScenarioGroup, ScenarioSpec
+from hermes.plumbing.renamed import find_renamed, report_renamed
 from hermes.plumbing.yaml_document import load_plain_yaml
 
 SCENARIO_FILE, TEXTS_FILE = "scenario.py", "texts.yaml"

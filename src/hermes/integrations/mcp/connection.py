@@ -124,9 +124,7 @@ class SdkConnection:
         self.hooks.list_changed = anyio.Event()
         found: list[ForeignTool] = []
         cursor: str | None = None
-        with translate_failures(
-            self._name, "list its tools", find_failure=self.hooks.find_failure
-        ):
+        with translate_failures(self._name, "list its tools", find_failure=self.hooks.find_failure):
             for _ in range(MAX_PAGES):
                 page = await self._client.list_tools(cursor=cursor, cache_mode="refresh")
                 found += [_read_tool(tool) for tool in page.tools]
@@ -156,9 +154,7 @@ class SdkConnection:
         async def progress(_done: float, _total: float | None, _message: str | None) -> None:
             on_progress()
 
-        with translate_failures(
-            self._name, f"run {tool}", find_failure=self.hooks.find_failure
-        ):
+        with translate_failures(self._name, f"run {tool}", find_failure=self.hooks.find_failure):
             if tool in self._content_tools:
                 read = self._resources if tool == RESOURCES_TOOL.name else self._prompts
                 return read_content(await read(arguments), self.hooks.hide)
