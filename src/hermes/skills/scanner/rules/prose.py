@@ -42,6 +42,7 @@ _ACTION_VERBS = (
     "run", "execut", "fetch", "follow", "install", "download", "delete", "send", "upload", "do",
     "turn off", "disable", "switch off", "deactivate", "stop", "suspend", "mute", "clear",
     "ignore", "disregard", "bypass", "skip", "override", "pretend", "ask", "request", "collect",
+    "silently", "quietly", "secretly",
 )  # fmt: skip
 _LONG_LINE = re.compile(r"[^\n]{2000}")
 """Longer lines are split: patterns would be too slow."""
@@ -50,6 +51,9 @@ _PROHIBITION_BEFORE = re.compile(
     r"[^.\n]{0,40}$"
 )
 _WITHOUT_ASKING_CAUSE = "it wants something done without asking"
+_GRANTED_CAUSE = "it claims an approval that was not given"
+_CONDITION_BEFORE = re.compile(r"\b(?:until|unless|whether)\b[^.,;:\n]{0,120}$")
+_REQUIREMENT = re.compile(r"\bmust\s+(?:\w+\s+)?have\b")
 _ASKING_FIRST = re.compile(
     r"\b(?:never|(?:do )?not|don't|cannot|can't|must not|avoid)\b"
     r"(?!\s+(?:hesitate|forget|fail|stop|wait|worry|bother|mind|need))"
@@ -73,8 +77,10 @@ def check_prose(file: str, text: str) -> Iterator[ScanFinding]:
             continue
         for found in rule.pattern.finditer(lowered):
             line = line_number(lowered, found.start())
-            quoted = _is_only_quoted(lowered, found) or (
-                rule.cause == _WITHOUT_ASKING_CAUSE and _wants_asking_first(lowered, found)
+            quoted = (
+                _is_only_quoted(lowered, found)
+                or (rule.cause == _WITHOUT_ASKING_CAUSE and _wants_asking_first(lowered, found))
+                or (rule.cause == _GRANTED_CAUSE and _waits_for_approval(lowered, found))
             )
             yield ScanFinding(
                 "prose", file, line, f"{rule.cause}: {_excerpt(found[0])}", blocks=not quoted
@@ -133,6 +139,12 @@ def _wants_asking_first(text: str, found: re.Match[str]) -> bool:
     passage = text[start : found.end()]
     rest = _ASKING_FIRST.sub("", passage)
     return rest != passage and not re.search(r"\b(?:without|no need|skip)\b", rest)
+
+
+def _waits_for_approval(text: str, found: re.Match[str]) -> bool:
+    """Whether the approval is a condition of what is told, and no claim."""
+    before = text[max(0, found.start() - 160) : found.start()]
+    return bool(_CONDITION_BEFORE.search(before) or _REQUIREMENT.search(found[0]))
 
 
 def _count_words_around(text: str, begin: int, end: int) -> int:
