@@ -131,6 +131,7 @@ FILES_BY_TIER = {
         "sre/test_crew",
         "sre/test_discovery",
         "sre/test_last_words",
+        "sre/test_port_holders",
         "sre/test_sizing_up",
         "sre/test_the_watch",
         "tools/test_confined_tools",

@@ -249,7 +249,7 @@ def test_a_service_that_something_kills_shows_what_was_started_last() -> None:
 def test_a_port_that_only_an_error_names_is_looked_up_and_a_restart_cannot_help() -> None:
     error = 'connect() failed (111), upstream: "http://127.0.0.1:8001/"'
     subject = EscalationSubject(service="nginx", ports=(80,))
-    ((_, head),) = named_scripts(subject, [error])
+    (_, head), _ = named_scripts(subject, [error])
     assert head == "ports='80 8001'"
     unit = HostUnit(name="nginx", kind="sysvinit", state="active", pid=7)
     found = with_units(rows(ports="hidden=80\troot\nfree=8001\n"), unit)

@@ -65,6 +65,7 @@ _SLOW_WORDS = re.compile(r"no answer within|timed? ?out|slow|latency|took longer
 _TITLES = {
     "processes": "its processes",
     "ports": "who holds its port",
+    "firewall": "the rules of the firewall",
     "named": "the files that its errors name",
     "logs": "its logs",
     "messages": "the system journal",
@@ -137,7 +138,8 @@ def named_scripts(subject: EscalationSubject, errors: Sequence[str]) -> Iterator
     named = [port for port in numbers if 0 < port < 65_536]
     ports = tuple(dict.fromkeys((*subject.ports, *named)))[:MAX_PORTS]
     if ports:
-        yield "ports", f"ports={quote(' '.join(map(str, ports)))}"
+        yield "ports", (given := f"ports={quote(' '.join(map(str, ports)))}")
+        yield "firewall", given
     known = dict.fromkeys(each.rstrip("./") for each in _QUOTED_PATH.findall(text))
     paths = [e for e in known if e.count("/") > 1 and not e.startswith(_OTHER_PATHS)][:MAX_PATHS]
     rivals = "\n".join(each for each in errors if _RIVAL_WORDS.search(each))

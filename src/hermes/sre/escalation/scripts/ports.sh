@@ -1,4 +1,4 @@
-# Prints who listens at some ports, from /proc alone, and what the firewall drops there.
+# Prints who listens at some ports, from /proc alone.
 T=$(printf '\t'); export LC_ALL=C
 links=$(ls -l /proc/[0-9]*/fd 2>/dev/null | awk '/^.proc.[0-9]/ { split($0, w, "/"); p = w[3] }
   match($0, /socket:.[0-9]+/) { print substr($0, RSTART + 8, RLENGTH - 8), p }')
@@ -15,9 +15,5 @@ for port in $ports; do
     user=$(awk '/^Uid:/ { id = $2 } FILENAME == "/etc/passwd" { split($0, f, ":"); if (f[3] == id) { user = f[1]; exit } } END { print user == "" ? id : user }' /proc/"$pid"/status /etc/passwd 2>/dev/null)
     cmd=${cmd//[$'\t\n']/ }; echo "holder=$port$T$pid$T$user$T$comm$T${cmd:0:200}"
   done
-done
-rules=$(nft list ruleset 2>/dev/null; iptables -S 2>/dev/null)
-for port in $ports; do
-  printf '%s\n' "$rules" | grep -wE "dports? .*$port" | grep -iE 'drop|reject' | head -n 3 | sed "s/^[[:space:]]*/firewall=$port$T/"
 done
 exit 0
