@@ -19,9 +19,9 @@ from io import BytesIO
 from msgspec.structs import replace
 
 from hermes.policy.actions.action_effects import ActionStep
-from hermes.policy.actions.changed_form import changes_form
 from hermes.policy.actions.confinement_profile import git_verb
 from hermes.policy.commands.effects import word_set
+from hermes.policy.programs.changed_form import changes_form
 
 CleanText = Callable[[str], str]
 """Returns a text without its secrets, and the text itself when it has none."""
