@@ -37,7 +37,7 @@ def find_word_test(text: str) -> Callable[[str], bool]:
     """A test whether a word occurs in the text, for thousands of words."""
     if len(text) < TRIGRAM_MIN_CHARS:
         return text.__contains__
-    trigrams = _collect_trigrams(text)
+    trigrams = collect_trigrams(text)
 
     def contains(word: str) -> bool:
         ends = len(word) < 3 or (word[:3] in trigrams and word[-3:] in trigrams)
@@ -47,7 +47,7 @@ def find_word_test(text: str) -> Callable[[str], bool]:
 
 
 @lru_cache(maxsize=4)
-def _collect_trigrams(text: str) -> frozenset[str]:
+def collect_trigrams(text: str) -> frozenset[str]:
     return frozenset(text[at : at + 3] for at in range(len(text) - 2))
 
 

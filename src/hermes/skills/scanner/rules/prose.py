@@ -11,8 +11,8 @@ from hermes.core.foreign_text import one_line
 from hermes.core.messages import Value
 from hermes.skills.scanner.finding import CODE_FENCE, ScanFinding, line_number
 from hermes.skills.scanner.patterns import (
+    collect_trigrams,
     find_required_literals,
-    find_word_test,
     load_pattern,
     load_patterns,
     may_match,
@@ -240,6 +240,23 @@ def check_sentences(file: str, text: str, purpose: DeclaredPurpose) -> Iterator[
                 break
 
 
+@cache
+def _idea_words_by_start() -> dict[str, set[str]]:
+    """The words that ideas need, by their first three letters."""
+    found: dict[str, set[str]] = {}
+    for pattern in _load_sentence_rules()[0].values():
+        for word in frozenset[str]().union(*find_required_literals(pattern)):
+            found.setdefault(word[:3], set()).add(word)
+    return found
+
+
+def _find_idea_words(text: str) -> frozenset[str]:
+    """Those that occur in the text."""
+    trigrams, table = collect_trigrams(text), _idea_words_by_start()
+    starts = (start for start in table if len(start) < 3 or start in trigrams)
+    return frozenset(word for start in starts for word in table[start] if word in text)
+
+
 IdeaSpan = tuple[int, int]
 
 
@@ -260,7 +277,7 @@ class _IdeaIndex:
         self._single_starts = [0]
         for number in self._single:
             self._single_starts.append(self._single_starts[-1] + len(sentences[number].text) + 1)
-        self._has_word = find_word_test(self._single_text)
+        self._present = _find_idea_words(self._single_text)
         self._with_word: dict[str, frozenset[int]] = {}
         self._containing: list[list[int]] = [[] for _ in self._single]
         for number, each in enumerate(sentences):
@@ -293,14 +310,12 @@ class _IdeaIndex:
         if idea not in self._candidates:
             numbers = frozenset(range(len(self.sentences)))
             for group in find_required_literals(_load_sentence_rules()[0][idea]):
-                numbers &= frozenset[int]().union(*map(self._find_word, group))
+                numbers &= frozenset[int]().union(*map(self._find_word, group & self._present))
             self._candidates[idea] = numbers
         return self._candidates[idea]
 
     def _find_word(self, word: str) -> frozenset[int]:
         """Sentences with a word. It has no spaces, so that it lies in a single sentence."""
-        if not self._has_word(word):
-            return frozenset()
         if word not in self._with_word:
             self._with_word[word] = frozenset(self._search_word(word))
         return self._with_word[word]
