@@ -146,7 +146,8 @@ def su(call: ProgramCall, entry: ProgramEntry) -> str:
     """`su` and `runuser`: a shell of another user, with -c its text."""
     found = parse_arguments(call.argv[1:], entry.grammar)
     call.flags = tuple(found.names())
-    call.borrowed = f"{call.program} becomes another user"
+    if not _gives_up_root(call, found):
+        call.borrowed = f"{call.program} becomes another user"
     text = found.value("-c", "--command", "--session-command")
     if text is not None:
         return call.shell(text)
@@ -154,6 +155,17 @@ def su(call: ProgramCall, entry: ProgramEntry) -> str:
         return call.run(call.argv[call.argv.index(found.words[0]) :])
     call.dynamic(f"{call.program} opens a shell")
     return ANY_WORD
+
+
+def _gives_up_root(call: ProgramCall, found: ParsedArguments) -> bool:
+    """Only root may run `runuser -u`; as another user a command has fewer rights, not more."""
+    user = found.value("-u", "--user") or ""
+    return (
+        call.program == "runuser"
+        and found.names() <= {"-u", "--user", "-l", "--login", "-"}
+        and is_fully_known(user)
+        and literal_text(user) not in ("", "root", "0", "toor")
+    )
 
 
 def xargs(call: ProgramCall, entry: ProgramEntry) -> str:
