@@ -343,6 +343,13 @@ def test_a_log_keeps_its_service_while_that_does_not_run() -> None:
     assert [each.service for each in found if each.kind == "log"] == ["inventory"]
 
 
+@pytest.mark.parametrize(("owner", "service"), [("nginx", "nginx"), ("apache2", ""), ("", "")])
+def test_a_certificate_belongs_to_the_server_that_names_it(owner: str, service: str) -> None:
+    scan = parse_scan(f"listen=127.0.0.1\t443\tnginx\t 7\ncertificate=/etc/shop.crt\t7\t{owner}\n")
+    [probe] = [each for each in propose_probes(scan).probes if each.kind == "certificate"]
+    assert probe.service == service
+
+
 @pytest.mark.parametrize(
     ("log", "at", "service"),
     [

@@ -63,7 +63,7 @@ CHANGES = {
     "apt-get install x": {"write", "service-change", "exec-dynamic"},
     "sudo rm x": {"delete", "privilege"},
     "runuser -u root -- rm x": {"delete", "privilege"},
-    "runuser -u \"$WHO\" -- rm x": {"delete", "privilege"},
+    'runuser -u "$WHO" -- rm x': {"delete", "privilege"},
     "runuser -u bob -G root -- rm x": {"delete", "privilege"},
     "runuser -u bob -- rm x": {"delete"},
 }

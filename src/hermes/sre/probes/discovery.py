@@ -346,11 +346,13 @@ def _database_probes(scan: HostScan) -> Iterator[Probe]:
 
 
 def _certificate_probes(scan: HostScan) -> Iterator[Probe]:
-    for path, days in scan.certificates:
+    services = names_of_services(scan)
+    for path, days, owner in scan.certificates:
         yield Probe(
             name=probe_name("certificate", path),
             kind="certificate",
             what=path,
+            service=owner if owner in services else "",
             interval=300.0,
             labels=state_label(days > 0),
         )

@@ -267,8 +267,8 @@ class HostScan(Value, kw_only=True, frozen=True):
     disks: dict[str, tuple[int, int]] = field(default_factory=dict)
     """Percent used, and kB free."""
     inodes: dict[str, int] = field(default_factory=dict)
-    certificates: tuple[tuple[str, int], ...] = ()
-    """Path, and the minimum of remaining days: 7, 1 or 0."""
+    certificates: tuple[tuple[str, int, str], ...] = ()
+    """Path, the least of days that remain (7, 1 or 0), and the server that names it."""
     unreadable: tuple[str, ...] = ()
     cron: tuple[tuple[str, str], ...] = ()
     logs: tuple[tuple[str, int, float], ...] = ()
@@ -319,7 +319,8 @@ def parse_scan(text: str) -> HostScan:
         },
         inodes={at: _parse_int(used) for at, used in _rows_of(rows, "inodes", 2)},
         certificates=tuple(
-            (path, _parse_int(days)) for path, days in _rows_of(rows, "certificate", 2)
+            (path, _parse_int(days), owner)
+            for path, days, owner in _rows_of(rows, "certificate", 3)
         ),
         unreadable=tuple(row[0] for row in rows.get("hidden", ())),
         cron=tuple((file, line) for file, line in _rows_of(rows, "cron", 2)),

@@ -27,19 +27,18 @@ space() {
 certificates() {
   have openssl || return
   {
-    grep -rhsoE '(ssl_certificate|SSLCertificateFile)[[:space:]]+[^;[:space:]]+' \
-      /etc/nginx /etc/apache2 /etc/httpd | awk '{ print $2 }'
-    grep -rhsoE '\bcrt[[:space:]]+/[^[:space:]]+' /etc/haproxy | awk '{ print $2 }'
+    grep -rHsoE '(ssl_certificate|SSLCertificateFile|\bcrt)[[:space:]]+[^;[:space:]]+' \
+      /etc/nginx /etc/apache2 /etc/httpd /etc/haproxy | awk -F / -v t="$T" '{ who = $3; sub(/^[^:]*:[^ \t]*[ \t]+/, ""); print $0 t who }'
     ls -1 /etc/letsencrypt/live/*/fullchain.pem 2>/dev/null
     find /etc /srv /opt -xdev -maxdepth 4 -type f \( -name '*.crt' -o -name '*cert*.pem' \) 2>/dev/null |
       grep -vE '/ssl/certs/|/ca-certificates/|backup|/old|archive|[.]bak'
-  } | sort -u | head -n 12 | while read -r c; do
+  } | sort -r | awk -F "$T" '!seen[$1]++' | head -n 12 | while IFS=$T read -r c who; do
     [ -e "$c" ] || continue
     [ -r "$c" ] || { echo "hidden=$c"; continue; }
     openssl x509 -noout -in "$c" >/dev/null 2>&1 || continue
     d=7; openssl x509 -checkend 604800 -noout -in "$c" >/dev/null 2>&1 || d=1
     if [ "$d" = 1 ]; then openssl x509 -checkend 86400 -noout -in "$c" >/dev/null 2>&1 || d=0; fi
-    echo "certificate=$c$T$d"
+    echo "certificate=$c$T$d$T$who"
   done
 }
 jobs_of_cron() {
