@@ -126,7 +126,7 @@ supervised() {
   local found states pid file log
   found=$(supervisords | while IFS=$T read -r pid file log; do
     case $file in
-      /etc/supervisor/supervisord.conf|/etc/supervisord.conf) states=$(timeout 5 supervisorctl status 2>/dev/null </dev/null) ;;
+      /etc/supervisor/supervisord.conf|/etc/supervisord.conf) states=$(timeout 5 supervisorctl status 2>/dev/null </dev/null); [ -n "$states" ] || states=$(logged_states "$log") ;;
       *) states=$(logged_states "$log") ;;
     esac
     printf '%s\n' "$states" | head -n 60 | awk -v file="$log" 'NF > 1 && $2 ~ /^[A-Z]+$/ {
