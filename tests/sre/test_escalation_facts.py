@@ -24,9 +24,8 @@ from hermes.policy.redaction.redactor import Redactor
 from hermes.skills.supervisors.commands import HostSupervisors
 from hermes.skills.supervisors.units import HostUnit, UnitListing
 from hermes.sre.assessment.symptoms import Assessment
-from hermes.sre.commander import publish_escalation
 from hermes.sre.context import IncidentWork
-from hermes.sre.escalation.collect import related_lines
+from hermes.sre.escalation.collect import publish_escalation, related_lines
 from hermes.sre.escalation.host_lines import (
     change_lines,
     digest,

@@ -16,8 +16,8 @@ from hermes.gym.episodes.responder_context import open_bare_run, sandbox_rules
 from hermes.gym.scenario import find_scenario
 from hermes.sre.assessment.host_state import read_last_error
 from hermes.sre.assessment.symptoms import Assessment
-from hermes.sre.commander import publish_escalation
 from hermes.sre.context import IncidentWork
+from hermes.sre.escalation.collect import publish_escalation
 from hermes.tools.executor import Executor
 from hermes.tools.terminal import make_terminal
 

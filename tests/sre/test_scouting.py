@@ -16,7 +16,8 @@ from hermes.core.events.tools import ToolFinished, ToolRequested
 from hermes.core.incident import IncidentDetails, read_incident
 from hermes.sre.checks import CheckResult, IndependentChecks
 from hermes.sre.context import IncidentWork
-from hermes.sre.responders.playbooks import PlaybookResponder, SignatureScan
+from hermes.sre.responders.playbooks import PlaybookResponder
+from hermes.sre.responders.signature_scan import SignatureScan
 
 pytestmark = pytest.mark.anyio
 OTHER = "web-is-down-otherwise"

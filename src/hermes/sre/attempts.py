@@ -4,12 +4,14 @@ Independent checks verify each attempt before the next one begins.
 """
 
 from collections.abc import Awaitable, Callable
+from datetime import UTC, datetime
 from functools import partial
 from typing import Literal
 
 from hermes.core.events.incidents import IncidentPhase
 from hermes.core.incident import Incident
 from hermes.core.messages import Value
+from hermes.policy.approvals.history import read_approval_history
 from hermes.skills.playbook.schema import PlaybookCheck
 from hermes.sre.baseline import Baseline, add_later_failures, extend_baseline
 from hermes.sre.cause import EXPERIMENT
@@ -116,8 +118,8 @@ class Attempts:
         problem, too: people are called after it."""
         claims, incident = self._work.context.claims, self._work.details.incident
         if others := claims.fixes_of_others(incident):
-            waits = f"waits for {', '.join(others)}, where a fix is under way"
-            await self._enter("investigate", number, waits)
+            waits = [await self._describe_fix(each) for each in others]
+            await self._enter("investigate", number, f"waits for {'; '.join(waits)}"[:500])
             await claims.wait_for_fixes(incident, await self._known_text())
 
     async def _known_text(self) -> str:
@@ -125,6 +127,16 @@ class Attempts:
         assessed = (await self._work.read()).assessed
         seen = (*assessed.reasons, assessed.component) if assessed is not None else ()
         return "\n".join((self._work.details.facts.combined_text, *seen))
+
+    async def _describe_fix(self, incident: str) -> str:
+        """Say what the fix of another incident waits for. Its run is named after it."""
+        asked = await read_approval_history(self._work.journal, run=incident)
+        for question in asked.open_questions(datetime.now(UTC)):
+            if not question.seconds:
+                request = question.request
+                people = " or ".join((*request.approvers, *question.tally.escalated)) or "a person"
+                return f"{incident}, which waits for an answer of {people} ({request.approval})"
+        return f"{incident}, where a fix is under way"
 
     async def _try_playbook(self, number: int) -> AttemptResult | None:
         """Try the next playbook. Return None when no remaining playbook finds its signature."""
@@ -155,10 +167,11 @@ class Attempts:
         if not verification.ok and not verification.helped:
             self._baseline = before  # it changed nothing about the symptom
             return _result_of(verification, "playbook", attempt.failure)
-        if not await self._playbooks.others_still_fail(attempt):
+        others = ", ".join(verification.others) if verification.ok else ""
+        if not others and not await self._playbooks.others_still_fail(attempt):
             return _result_of(verification, "playbook", attempt.failure)
-        self._proved = verification.ok  # the alert names further faults: what is fixed stays
-        why = verification.why or "other components that the alert names still fail"
+        self._proved = verification.ok  # there are further faults: what is fixed stays
+        why = verification.why or f"{others or 'other components that the alert names'} still fail"
         return AttemptResult(attempted_by="playbook", why=why, keep_changes=True)
 
     async def _try_experiments(self, number: int) -> AttemptResult | None:
@@ -279,7 +292,7 @@ class Attempts:
         follows."""
         if asked:
             recovery = await watch_recovery(self._work, self._baseline)
-            if recovery.recovered:
+            if recovery.recovered and not recovery.others:
                 return f"{', '.join(recovery.checks)} passed"
         self._baseline = await add_later_failures(self._work, self._baseline)
         return ""

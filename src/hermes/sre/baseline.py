@@ -43,6 +43,11 @@ class Baseline:
         """Checks that observed the symptom and do not depend on what a fix does."""
         return self.failing - self.weak - self.other_failures
 
+    @property
+    def unclaimed_failures(self) -> frozenset[str]:
+        """Checks that failed before, and that no other incident is known to be about."""
+        return self.failing - self.other_failures - self.unanswered
+
     def about(self, *components: str) -> "Baseline":
         """Add what a fix is about: services, or names of checks."""
         return replace(self, subjects=self.subjects | frozenset(filter(None, components)))

@@ -6,13 +6,11 @@ from datetime import UTC, datetime
 from typing import Literal
 
 import anyio
-from msgspec.structs import replace
 
 from hermes.core.actions import TracksText
 from hermes.core.errors import HermesError, StoreError, innermost_error
 from hermes.core.events.incidents import (
     DiagnosisVerdict,
-    EscalationLine,
     IncidentAssessed,
     IncidentClosed,
     IncidentDiagnosed,
@@ -23,20 +21,16 @@ from hermes.core.incident import Incident, IncidentDetails
 from hermes.core.messages import Value
 from hermes.skills.playbook.commands import find_root_commands
 from hermes.sre.assessment.assess import assess_host
-from hermes.sre.assessment.host_state import LastError, read_last_error
-from hermes.sre.assessment.symptoms import Assessment, related_symptoms
+from hermes.sre.assessment.symptoms import Assessment
 from hermes.sre.attempts import (
     AttemptedBy,
-    AttemptResult,
     Attempts,
     changes_made_by,
     recorded_responder,
 )
 from hermes.sre.baseline import Baseline, extend_baseline, take_baseline
-from hermes.sre.checks import run_concurrently
 from hermes.sre.context import IncidentContext, IncidentWork
-from hermes.sre.escalation.collect import collect_escalation
-from hermes.sre.reports.statements import SYMPTOM_CONFIDENCE
+from hermes.sre.escalation.collect import publish_escalation
 from hermes.sre.responders.playbooks import PlaybookResponder
 from hermes.sre.undo import undo_changes
 from hermes.sre.verify import RecoveryResult, recorded_rehearsal, verify, watch_recovery
@@ -45,7 +39,6 @@ MAX_RESUME_GAP_S = 300.0
 """Seconds after a crash within which the earlier assessment is still valid."""
 BASELINE_SAMPLES, BASELINE_PAUSE_S = 6, 0.4
 """How often all checks are run before anything is changed, and the pause between."""
-ESCALATION_TIMEOUT_S = 20.0
 IncidentOutcome = Literal["resolved", "escalated", "no-incident", "recovered"]
 
 
@@ -154,6 +147,7 @@ class Commander:
         self._work = IncidentWork(context, details)
         self._resumed, self._gap_s = False, 0.0
         self._assessment = Assessment(verdict="unknown")
+        self._baseline: Baseline | None = None
 
     async def run(self) -> IncidentResult:
         """Work until it is closed. Raises only `StoreError`: nothing is done without a journal."""
@@ -168,8 +162,7 @@ class Commander:
             self._gap_s = max(0.0, (datetime.now(UTC) - recorded.last_at).total_seconds())
         with self._work.context.claims.release_after(details.incident):
             result = await self._resolve_within_limit(recorded)
-        await self._finish(result)
-        return result
+        return await self._finish(result)
 
     async def _resolve_within_limit(self, recorded: Incident) -> IncidentResult:
         limit = self._work.settings.time_limit
@@ -259,9 +252,10 @@ class Commander:
         verification = await verify(
             self._work, baseline, recorded.attempt, fix_failure=why, rehearsal=rehearsal
         )
-        if verification.ok:
+        if verification.ok and not verification.others:
             return _verified_result(recorded)
-        left = () if verification.helped else await self._undo(recorded.attempt, verification.why)
+        stays = verification.ok or verification.helped
+        left = () if stays else await self._undo(recorded.attempt, verification.why)
         if left:
             return _undo_failed_result(left)
         return await self._run_attempts(recorded, baseline, playbooks)
@@ -271,6 +265,7 @@ class Commander:
     ) -> IncidentResult:
         max_attempts = self._work.settings.attempts
         first = 1 + max((change.attempt for change in recorded.changes), default=0)
+        self._baseline = baseline
         attempts = Attempts(self._work, baseline, playbooks, self._enter)
         for number in range(first, first + max_attempts):
             attempt = await attempts.run(number)
@@ -283,22 +278,25 @@ class Commander:
             if not attempt.keep_changes and (left := await self._undo(number, attempt.why)):
                 return _undo_failed_result(left)
             if attempt.final:
-                return await self._end_without_fix(baseline, attempt)
+                return IncidentResult(
+                    outcome="escalated", answered_by=attempt.attempted_by, reason=attempt.why
+                )
         return IncidentResult(
             outcome="escalated",
             answered_by=attempts.attempted_by,
             reason=f"{max_attempts} attempts did not help: {attempts.why}",
         )
 
-    async def _end_without_fix(self, baseline: Baseline, attempt: AttemptResult) -> IncidentResult:
-        """Escalate, unless nothing was changed and the problem has ended meanwhile."""
-        recovery = RecoveryResult(recovered=False)
-        if baseline.evidence and not (await self._work.read()).changes:
-            recovery = await watch_recovery(self._work, baseline)
-        if not recovery.recovered:
-            return IncidentResult(
-                outcome="escalated", answered_by=attempt.attempted_by, reason=attempt.why
-            )
+    async def _ended_meanwhile(self, now: Incident) -> IncidentResult | None:
+        """Ask the checks once more before people are called: what failed may pass by now."""
+        known, baseline = now.diagnosis, self._baseline
+        told = known is not None and bool(known.escalation)
+        left = any(change.undone != "yes" for change in now.changes)
+        if told or left or baseline is None or not baseline.evidence:
+            return None
+        recovery = await watch_recovery(self._work, baseline)
+        if not recovery.recovered or recovery.others:
+            return None
         why = f"it passes since, for {recovery.seconds:.0f} s: {', '.join(recovery.checks)}"
         await self._diagnose(Assessment(verdict="recovered", reasons=(why,)), "recovered", recovery)
         return IncidentResult(outcome="recovered", reason=why)
@@ -316,9 +314,11 @@ class Commander:
             return _undo_failed_result(left)
         return IncidentResult(outcome="escalated", reason=why)
 
-    async def _finish(self, result: IncidentResult) -> None:
+    async def _finish(self, result: IncidentResult) -> IncidentResult:
         now = await self._work.read()
         if not now.report:
+            if result.outcome == "escalated":
+                result = await self._ended_meanwhile(now) or result
             if result.outcome == "escalated":
                 await publish_escalation(self._work, now, self._assessment, result.reason)
             await self._run_final_phase("document", self._work.context.report)
@@ -334,6 +334,7 @@ class Commander:
                 reason=result.reason[:1000],
             )
         )
+        return result
 
     async def _run_final_phase(
         self, phase: IncidentPhase, work: Callable[[IncidentDetails], Awaitable[None]]
@@ -386,75 +387,3 @@ def _result_of(recorded: Incident) -> IncidentResult:
         return IncidentResult(outcome=verdict, answered_by="playbook")
     by = changes_made_by(recorded)
     return IncidentResult(outcome="escalated", answered_by=by, reason="no attempt helped")
-
-
-async def publish_escalation(
-    work: IncidentWork, incident: Incident, first: Assessment, reason: str
-) -> None:
-    """Publish the last diagnosis as not proved, with the reason and with facts for people."""
-    known = incident.diagnosis
-    if known is not None and known.escalation:
-        return
-    bases: list[IncidentDiagnosed] = [known] if known is not None else []
-    collected: list[tuple[EscalationLine, ...]] = []
-
-    async def collect() -> None:
-        collected.append(await collect_escalation(work, incident))
-
-    async def diagnose() -> None:
-        if not bases:
-            bases.append(await _unproved_diagnosis(work, first))
-
-    await run_concurrently((collect, diagnose))
-    base = bases[0]
-    concluded = base.verdict == "escalate"
-    await work.publish(
-        replace(
-            base,
-            at=datetime.now(UTC),
-            verdict="escalate",
-            gaps=base.gaps if concluded else (*base.gaps, reason[:300]),
-            confidence=base.confidence if concluded else base.confidence / 2,
-            escalation=collected[0],
-        )
-    )
-
-
-async def _unproved_diagnosis(work: IncidentWork, first: Assessment) -> IncidentDiagnosed:
-    """Build a diagnosis from the assessment and the last error of the service; nothing was
-    proved."""
-    component = first.component or work.details.service
-    reasons = "; ".join(related_symptoms(first.reasons, work.details.facts))
-    # The reason why nothing could be observed belongs to the gaps.
-    observed = first.verdict != "unknown"
-    mechanism, calls = first.mechanism or (reasons if observed else ""), first.evidence
-    if last_error := await _last_error(work, component):
-        mechanism = f"{mechanism[:300]}; {last_error}" if mechanism else str(last_error)
-        calls = (*calls, last_error.call)
-    return IncidentDiagnosed(
-        run=work.details.run,
-        incident=work.details.incident,
-        component=component,
-        mechanism=mechanism[:500],
-        value=first.value,
-        evidence=await work.result_numbers(calls) if mechanism else (),
-        gaps=(reasons[:300],) if reasons and not observed else (),
-        confidence=SYMPTOM_CONFIDENCE if mechanism else 0.0,
-    )
-
-
-async def _last_error(work: IncidentWork, component: str) -> LastError | None:
-    """Read the last error of the service. Return None when the host does not answer: the escalation
-    does not wait for it. The logs of this host say nothing about a cluster."""
-    if work.cluster is not None:
-        return None
-    try:
-        with anyio.move_on_after(ESCALATION_TIMEOUT_S):
-            listed = await find_root_commands(work.context.environment)
-            execute, daemons = work.execute_unattended(), work.context.daemons()
-            return await read_last_error(execute, component, daemons, listed)
-    except StoreError:
-        raise
-    except HermesError:
-        pass
-    return None

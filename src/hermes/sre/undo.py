@@ -190,6 +190,11 @@ class ChangeRecorder:
             trusted = BundledTextPolicy(trusted, self._undo_commands)
         return executor.with_policy(KnownUndoPolicy(trusted, self._undo_commands))
 
+    async def problem_ended(self) -> str:
+        """Ask the checks once more before people are asked. Return how the problem has ended
+        meanwhile; empty while it is there."""
+        return await self._prepare(True)
+
     async def announce_step(self, call_id: str, command: str, undo: str) -> None:
         """The next step of a playbook, with the undo command of its author."""
         self._undo_commands[call_id] = undo

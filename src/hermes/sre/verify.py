@@ -13,6 +13,7 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 
 import anyio
+from msgspec.structs import replace as replace_value
 
 from hermes.core.events.incidents import (
     AlertRaised,
@@ -55,6 +56,9 @@ class VerificationResult(Value, kw_only=True, frozen=True):
     """The checks of the component pass now and nothing else got worse: the changes stay."""
     symptom_unobserved: bool = False
     """All checks pass, but none of them had observed the symptom."""
+    others: tuple[str, ...] = ()
+    """Checks of other services that failed before and still fail; no other incident is known to be
+    about them."""
     why: str = ""
 
 
@@ -91,6 +95,8 @@ class RecoveryResult(Value, kw_only=True, frozen=True):
     seconds: float = 0.0
     returned: bool = False
     """Whether a check failed, or the alert fired, in that time."""
+    others: tuple[str, ...] = ()
+    """As of a verification: checks of other services that still fail."""
     why: str = ""
     """What failed again, or could not be observed."""
 
@@ -114,6 +120,9 @@ class ChecksRun:
     def failures_text(self) -> str:
         failed = (f"{each.check}: {each.detail}" for each in self.results if not each.ok)
         return "; ".join(failed)[:500]
+
+    def failing_others(self, names: frozenset[str]) -> tuple[str, ...]:
+        return tuple(each.check for each in self.others if not each.ok and each.check in names)
 
     def passing_evidence(self, baseline: Baseline) -> tuple[str, ...]:
         passing = {each.check for each in self.results if each.ok and each.proves}
@@ -144,7 +153,7 @@ async def verify(
         needed = max(needed, ROLLOUT_TIMEOUT_S)
     patience, trigger = 0.0 if fix_failure else max(settings.patience, needed), ""
     run = await _run_until_passed(work, baseline, patience)
-    baseline = baseline.without(run.others)
+    unclaimed, baseline = baseline.unclaimed_failures, baseline.without(run.others)
     await publish_results(work, run.results, "after", attempt)
     if not fix_failure and run.passed and settings.trigger and restart_again and restarted:
         trigger = await _restart_again(work, [each.command for each in restarted])
@@ -163,7 +172,10 @@ async def verify(
             baseline = replace(baseline, weak=baseline.weak - baseline.counters)
         await publish_results(work, [each for each in run.results if not each.ok], "after", attempt)
     about = "" if rehearsal.explained else component or work.details.service
-    result = _verification_result(baseline, run, fix_failure, about, rehearsal.explained)
+    result = replace_value(
+        _verification_result(baseline, run, fix_failure, about, rehearsal.explained),
+        others=run.failing_others(unclaimed),
+    )
     await work.publish(
         IncidentVerified(
             run=work.details.run,
@@ -207,7 +219,7 @@ async def watch_recovery(work: IncidentWork, baseline: Baseline) -> RecoveryResu
     although nothing was changed."""
     settings = work.settings.verify
     first = await _run_all_checks(work, baseline)
-    baseline = baseline.without(first.others)
+    unclaimed, baseline = baseline.unclaimed_failures, baseline.without(first.others)
     timing = await _symptom_timing(work, baseline)
     needed = timing.recovery_window_s(settings)
     observing = _observing_checks(work.details, baseline, first.results)
@@ -229,6 +241,7 @@ async def watch_recovery(work: IncidentWork, baseline: Baseline) -> RecoveryResu
         checks=observing,
         evidence=tuple(number for number, each in pairs if each.check in observing),
         seconds=time.monotonic() - began,
+        others=run.failing_others(unclaimed),
         why=why,
     )
 

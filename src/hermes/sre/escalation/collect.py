@@ -1,16 +1,17 @@
-"""Collects everything that people get when an incident is escalated."""
+"""Hands an incident over to people: the last diagnosis, as not proved, with facts for them."""
 
 import re
 from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime, timedelta
 
+import anyio
 from msgspec.structs import replace
 
 from hermes.core.errors import HermesError, StoreError
 from hermes.core.events import Event
 from hermes.core.events.base import UnknownEvent
 from hermes.core.events.experiments import ExperimentRan, ExperimentsEnded, FixTested
-from hermes.core.events.incidents import EscalationLine, IncidentChecked
+from hermes.core.events.incidents import EscalationLine, IncidentChecked, IncidentDiagnosed
 from hermes.core.events.tools import ToolRequested
 from hermes.core.incident import Incident, IncidentDetails, fold_incidents
 from hermes.core.protocols import JournalRecord
@@ -33,6 +34,9 @@ from hermes.skills.supervisors.units import (
     list_units,
     same_service,
 )
+from hermes.sre.assessment.host_state import LastError, read_last_error
+from hermes.sre.assessment.symptoms import Assessment, related_symptoms
+from hermes.sre.checks import run_concurrently
 from hermes.sre.context import IncidentContext, IncidentWork
 from hermes.sre.escalation.host_lines import (
     change_lines,
@@ -64,7 +68,7 @@ from hermes.sre.policies import (
 from hermes.sre.reports.actions import list_refused_actions
 from hermes.sre.reports.experiments import ended_text, tested_text
 from hermes.sre.reports.report_data import LISTING_KINDS
-from hermes.sre.reports.statements import RECURRENCE_PERIOD, resolver_of
+from hermes.sre.reports.statements import RECURRENCE_PERIOD, SYMPTOM_CONFIDENCE, resolver_of
 from hermes.sre.triage.topology import alert_location
 
 MAX_UNCHECKED, MAX_REFUSED = 6, 2
@@ -80,7 +84,81 @@ _STATE_NEED = (
     "`hermes state record --known-good` while the host is fine"
 )
 MAX_CLOCK_DIFFERENCE_S = 60.0
+ESCALATION_TIMEOUT_S = 20.0
+"""For the last error of the service: people are not called later because of it."""
 PREVENTED_START = "would prevent its next start"
+
+
+async def publish_escalation(
+    work: IncidentWork, incident: Incident, first: Assessment, reason: str
+) -> None:
+    """Publish the last diagnosis as not proved, with the reason and with facts for people."""
+    known = incident.diagnosis
+    if known is not None and known.escalation:
+        return
+    bases: list[IncidentDiagnosed] = [known] if known is not None else []
+    collected: list[tuple[EscalationLine, ...]] = []
+
+    async def collect() -> None:
+        collected.append(await collect_escalation(work, incident))
+
+    async def diagnose() -> None:
+        if not bases:
+            bases.append(await _unproved_diagnosis(work, first))
+
+    await run_concurrently((collect, diagnose))
+    base = bases[0]
+    concluded = base.verdict == "escalate"
+    await work.publish(
+        replace(
+            base,
+            at=datetime.now(UTC),
+            verdict="escalate",
+            gaps=base.gaps if concluded else (*base.gaps, reason[:300]),
+            confidence=base.confidence if concluded else base.confidence / 2,
+            escalation=collected[0],
+        )
+    )
+
+
+async def _unproved_diagnosis(work: IncidentWork, first: Assessment) -> IncidentDiagnosed:
+    """Build a diagnosis from the assessment and the last error of the service; nothing was
+    proved."""
+    component = first.component or work.details.service
+    reasons = "; ".join(related_symptoms(first.reasons, work.details.facts))
+    # The reason why nothing could be observed belongs to the gaps.
+    observed = first.verdict != "unknown"
+    mechanism, calls = first.mechanism or (reasons if observed else ""), first.evidence
+    if last_error := await _last_error(work, component):
+        mechanism = f"{mechanism[:300]}; {last_error}" if mechanism else str(last_error)
+        calls = (*calls, last_error.call)
+    return IncidentDiagnosed(
+        run=work.details.run,
+        incident=work.details.incident,
+        component=component,
+        mechanism=mechanism[:500],
+        value=first.value,
+        evidence=await work.result_numbers(calls) if mechanism else (),
+        gaps=(reasons[:300],) if reasons and not observed else (),
+        confidence=SYMPTOM_CONFIDENCE if mechanism else 0.0,
+    )
+
+
+async def _last_error(work: IncidentWork, component: str) -> LastError | None:
+    """Read the last error of the service. Return None when the host does not answer: the escalation
+    does not wait for it. The logs of this host say nothing about a cluster."""
+    if work.cluster is not None:
+        return None
+    try:
+        with anyio.move_on_after(ESCALATION_TIMEOUT_S):
+            listed = await find_root_commands(work.context.environment)
+            execute, daemons = work.execute_unattended(), work.context.daemons()
+            return await read_last_error(execute, component, daemons, listed)
+    except StoreError:
+        raise
+    except HermesError:
+        pass
+    return None
 
 
 async def collect_escalation(work: IncidentWork, incident: Incident) -> tuple[EscalationLine, ...]:
