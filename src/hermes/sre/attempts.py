@@ -290,7 +290,7 @@ class Attempts:
         """Run the checks before a change. Return those that pass although nothing was changed;
         empty while the problem is there. What fails by now was not caused by the change that
         follows."""
-        if asked:
+        if asked and self._baseline.evidence:
             recovery = await watch_recovery(self._work, self._baseline)
             if recovery.recovered and not recovery.others:
                 return f"{', '.join(recovery.checks)} passed"

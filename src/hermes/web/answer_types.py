@@ -112,6 +112,8 @@ class ApprovalDetail(ApiValue, frozen=True):
     id: str
     state: str
     action: str
+    purpose: str
+    """What it does and why, in words; empty where nothing says it."""
     tool: str
     effects: list[str]
     rule: str
