@@ -225,7 +225,7 @@ from hermes.skills.playbook.commands import find_root_commands
 from hermes.skills.supervisors.commands import HostSupervisors
 from hermes.skills.supervisors.units import HostUnit
 from hermes.sre.assessment.assess import assess_host, observe_host
-from hermes.sre.policies import ReadOnlyPolicy, TrustedPlaybookPolicy
+from hermes.sre.policies import own_script_policy
 
 async def main():
     loaded = load(home=Path("/var/lib/hermes"), variables={"PATH": "/usr/bin:/bin"})
@@ -237,7 +237,7 @@ async def main():
             playbook_cache=PlaybookCache(loaded, application.journal), inventory=None,
         )
         executor = context.executor
-        reading = executor.with_policy(ReadOnlyPolicy(TrustedPlaybookPolicy(executor.policy)))
+        reading = executor.with_policy(own_script_policy(executor.policy))
         execute = context.execute_for_run("incident-1", reading)
         listed = await find_root_commands(context.environment)
         for _ in range(5):  # supervisord closes a connection without an answer now and then
