@@ -17,6 +17,7 @@ from hermes.skills.supervisors.commands import (
     QUERIES,
     HostSupervisors,
     UnsupportedActionError,
+    runs_outside_copies,
 )
 from hermes.skills.supervisors.units import (
     HostUnit,
@@ -350,3 +351,25 @@ def test_a_supervisor_that_knows_a_service_is_asked_rather_than_none() -> None:
     assert unit.kind == "systemd"
     (unit,) = parse_units([remembered.replace("pid\t0", "pid\t7"), listed]).units
     assert unit.kind == "daemon"
+
+
+@needs_namespaces
+def test_a_process_of_a_copy_does_not_count_as_one_of_the_host() -> None:
+    """A probe would report a recovery while an experiment runs the service in a copy."""
+    search = "-f -x -- 'sleep 86321'"
+    test = runs_outside_copies(search)
+    assert analyse_command(test, cwd="/").effects <= READING
+    inside = ["unshare", "--user", "--map-root-user", "--pid", "--fork", "--kill-child"]
+
+    def holds(wanted: bool) -> bool:
+        ended = subprocess.run(["bash", "-c", test], check=False)
+        return (ended.returncode == 0) is wanted
+
+    with subprocess.Popen([*inside, "sleep", "86321"]) as copied:
+        while subprocess.run(["pgrep", "-f", "-x", "--", "sleep 86321"], check=False).returncode:
+            time.sleep(0.01)
+        assert holds(False)
+        with subprocess.Popen(["sleep", "86321"]) as started:
+            assert holds(True)
+            started.kill()
+        copied.kill()

@@ -63,6 +63,14 @@ class ProgramSupervisor:
         return re.sub(r"\b(?:UNIT|GROUP|PLACE)\b", lambda found: words[found[0]], command)
 
 
+def runs_outside_copies(search: str) -> str:
+    """Return the test whether a process is found by these words of `pgrep`. Processes of containers
+    and of copies of this host have the same command lines, and numbers in more than one namespace.
+    """
+    files = f"$(pgrep {search} | sed 's:.*:/proc/&/status:')"
+    return f"grep -qsxE 'NSpid:[[:space:]]+[0-9]+' /dev/null {files}"
+
+
 @dataclass(frozen=True)
 class DaemonSupervisor:
     """No supervisor: the daemon is ended by a signal and started by its remembered command."""
@@ -77,7 +85,7 @@ class DaemonSupervisor:
         plain = re.sub(r"([\\.^$*+?()\[\]{}|])", r"\\\1", self.daemon.command_line)
         pattern = shlex.quote(plain)
         commands = {
-            "is_active": f"pgrep -f -x -- {pattern} >/dev/null",
+            "is_active": runs_outside_copies(f"-f -x -- {pattern}"),
             "main_pid": f"pgrep -o -f -x -- {pattern}",
             "instance": f"pgrep -o -f -x -- {pattern}",
         }

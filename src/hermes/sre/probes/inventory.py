@@ -16,6 +16,7 @@ from msgspec.structs import replace
 
 from hermes.core.messages import Value
 from hermes.plumbing.files import FileLock, write_atomically
+from hermes.skills.supervisors.commands import runs_outside_copies
 from hermes.skills.supervisors.units import PlainDaemon
 from hermes.sre.probes.host_scan import (
     EPHEMERAL_PORTS,
@@ -403,20 +404,20 @@ def process_probes(scan: HostScan) -> Iterator[Probe]:
             )
     for server in scan.installed:
         if server.enabled:
-            test = f"pgrep -x {quote(server.program)} >/dev/null"
+            test = runs_outside_copies(f"-x {quote(server.program)}")
             words = f"{server.name} is enabled at boot and is not running"
             yield _process_probe(server.name, test, words, False)
 
 
 def _command_test(process: HostProcess, states: str = "") -> str:
     pattern = quote(re.escape(process.command[:250]).replace("\\ ", " "))
-    return f"pgrep {states}-f -- ^{pattern} >/dev/null"
+    return runs_outside_copies(f"{states}-f -- ^{pattern}")
 
 
 def _suspended_test(process: HostProcess) -> str:
     """Nothing else shows that a worker without a port was stopped by a signal."""
     suspended, running = _command_test(process, "-r T "), _command_test(process, "-r D,I,R,S ")
-    return f"{suspended} 2>&1 && ! {running} 2>&1"
+    return f"{suspended} && ! {running}"
 
 
 def _supervisord_test(program: SupervisedProgram) -> str:
