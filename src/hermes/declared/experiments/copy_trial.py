@@ -48,6 +48,9 @@ class CopyTrial:
     def __init__(self, setup: CopySetup) -> None:
         self._setup = setup
         self._part_lines: dict[tuple[int, ItemId], tuple[int, ...]] = {}
+        self._passing_unchanged: dict[str, bool] = {}
+        """Checks of the rest of the host that failed in some copy: whether they pass in a copy in
+        which nothing is reverted."""
         self.pass_seconds: float | None = None
         """How long the checks took to pass in a copy, where they did."""
 
@@ -113,6 +116,7 @@ class CopyTrial:
                 outcome = expected.judge(readings)
                 if outcome == "passes":
                     self.pass_seconds = max(now - began, self.pass_seconds or 0.0)
+                    others = await self._leave_out_missing(others)
                     return expected.judge([*readings, *others]), [*readings, *others]
             ended = now - began >= limit_s() or (polls > 1 and await self._have_failed(copy))
             if ended:
@@ -136,6 +140,27 @@ class CopyTrial:
         readings = [each for each in found if each.name in failing]
         again = [each for each in found if each.name in late]
         return readings, [*(each for each in others if each.name not in late), *again]
+
+    async def _leave_out_missing(self, others: Sequence[CheckReading]) -> Sequence[CheckReading]:
+        """Leave out the checks that fail in any copy: what they observe does not run there, so they
+        say nothing about a revert."""
+        bad = {each.name for each in others if not each.ok and not each.unknown}
+        if asked := sorted(bad - self._passing_unchanged.keys()):
+            self._passing_unchanged |= await self._run_unchanged(asked)
+        missing = {each for each in bad if not self._passing_unchanged[each]}
+        return [each for each in others if each.name not in missing]
+
+    async def _run_unchanged(self, names: Sequence[str]) -> dict[str, bool]:
+        """Tell which of the checks pass in an unchanged copy, with the time that others took."""
+        until, pause = time.monotonic() + self.timeout_s(), SHORTEST_POLL_S
+        async with self.open(()) as copy:
+            while True:
+                readings = await self._setup.run_checks(copy, names)
+                passed = {each.name for each in readings if each.ok}
+                if len(passed) == len(names) or time.monotonic() >= until:
+                    return {each: each in passed for each in names}
+                await anyio.sleep(pause)
+                pause = min(LONGEST_POLL_S, pause * 1.5)
 
     async def _have_failed(self, copy: HostCopy) -> bool:
         """Return whether all failing services have failed in the copy too, after all permitted
