@@ -264,14 +264,22 @@ EVERY = [
 
 @pytest.mark.parametrize("chosen", ["careful", "observe", "sandboxed", "suggest"])
 def test_the_policy_knows_that_every_kind_only_reads(tmp_path: Path, chosen: str) -> None:
-    """As a check of an incident it takes the common road, where nobody is there to be asked."""
+    """Asked as a script of this program, as the admission of probes asks."""
     policy = policy_at(tmp_path, chosen)
     for probe in EVERY:
         for command in (shell_command_of(probe), shell_command_of(probe, "")):
             call = ToolCall("c", "terminal", {"command": command})
-            place = {"environment": "local", "target": "here", "isolated": False}
             decision = policy.decide(
-                Action(call=call, risk=Risk.CHANGE, run="r", origin="incident", **place)  # type: ignore[arg-type]
+                Action(
+                    call=call,
+                    risk=Risk.CHANGE,
+                    run="r",
+                    origin="incident",
+                    environment="local",
+                    target="here",
+                    isolated=False,
+                    reviewed=True,
+                )
             )
             assert decision.verdict == "allow", (probe, decision.reason)
             assert set(decision.effects) <= READ_EFFECTS, (probe, decision.effects)

@@ -44,11 +44,13 @@ for _ in range(8):
         for at in range(0, len(b), 4096): b[at] = 1
         os.write(tell, b"+"); time.sleep(20); os._exit(0)
     pids.append(pid)
-deadline, count = time.monotonic() + 1, 0
-while count < 8 and select.select([ready], [], [], max(0, deadline - time.monotonic()))[0]:
-    count += len(os.read(ready, 8))
-if count == 8: time.sleep(0.5)
-alive = [p for p in pids if os.waitpid(p, os.WNOHANG) == (0, 0)]
+deadline, count, alive = time.monotonic() + 60, 0, pids
+while count < 8 and len(alive) == 8 and time.monotonic() < deadline:
+    if select.select([ready], [], [], 0.05)[0]: count += len(os.read(ready, 8))
+    alive = [p for p in pids if os.waitpid(p, os.WNOHANG) == (0, 0)]
+if count == 8:
+    time.sleep(0.5)
+    alive = [p for p in alive if os.waitpid(p, os.WNOHANG) == (0, 0)]
 if len(alive) == count == 8: got_away()
 for p in alive: os.kill(p, 9)
 """)

@@ -86,8 +86,10 @@ class CommitWatch:
 
 def _open_inotify(path: Path) -> int | None:
     """A descriptor that becomes readable when the file is touched; None where there is none."""
-    import ctypes  # noqa: PLC0415 - only for those who follow a journal
-
+    try:
+        import ctypes  # noqa: PLC0415 - only for those who follow a journal
+    except OSError:  # too many open files
+        return None
     library = ctypes.CDLL(None)
     if not hasattr(library, "inotify_init1"):
         return None

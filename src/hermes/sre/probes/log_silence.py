@@ -76,7 +76,9 @@ def _is_unproven(log: ScheduledProbe, schedule: Sequence[ScheduledProbe]) -> boo
     seen = log.probe.kind == "log" and math.isfinite(log.failed_at)
     if not seen or log.judged_at - log.failed_at > MAX_SILENCE_S:
         return False
-    if any(each.written_since >= log.failed_at for each in schedule if _is_beside(log, each)):
+    # What another log got since the round that found the errors may have come before them.
+    beside = any(each.written_since > log.failed_at for each in schedule if _is_beside(log, each))
+    if beside or log.written_since >= log.failed_at:
         return False
     # Another check failed with it, and is fine again: it was no fault that only requests show.
     began = log.failing_since - SAME_FAILURE_S
@@ -88,4 +90,4 @@ def _is_beside(log: ScheduledProbe, other: ScheduledProbe) -> bool:
     if other.probe.kind not in LOG_KINDS or other.probe.service != log.probe.service:
         return False
     same_folder = PurePosixPath(other.probe.what).parent == PurePosixPath(log.probe.what).parent
-    return other is log or bool(log.probe.service) or same_folder
+    return bool(log.probe.service) or same_folder

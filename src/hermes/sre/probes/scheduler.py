@@ -82,6 +82,7 @@ class ProbeScheduler:
         self._settings = settings or ProbeSettings()
         self._history: dict[str, ProbeHistory] = {}
         self._schedule: list[ScheduledProbe] = []
+        self._started = False
         self._environment_state = ScheduledProbe(ENVIRONMENT_PROBE, math.inf)
         self._learned = learned
         self._learned_alerts: dict[str, ScheduledProbe] = {}
@@ -110,8 +111,8 @@ class ProbeScheduler:
     async def replace_probes(self, probes: Sequence[Probe]) -> None:
         """Run these from now on. Alerts of removed probes are resolved."""
         self._probes = tuple(probes)
-        if not self._schedule:
-            return  # not started yet
+        if not self._started:
+            return
         before = {scheduled.probe.name: scheduled for scheduled in self._schedule}
         start = anyio.current_time()
         self._schedule = [
@@ -169,6 +170,7 @@ class ProbeScheduler:
         self._history = load_history(self._home)
         start = anyio.current_time()
         self._schedule = [ScheduledProbe(probe, start) for probe in self._probes]
+        self._started = True
         raised = await read_firing_alerts(self._bus.journal)
         if self._learned is not None:
             self._learned_changes([*self._learned.reported()])
@@ -312,7 +314,7 @@ class ProbeScheduler:
     async def _apply_results(
         self, results: Sequence[tuple[ScheduledProbe, ProbeResult, int]]
     ) -> None:
-        judged = []
+        judged, now = [], anyio.current_time()
         # Logs last: whether their silence means anything depends on the other probes.
         for scheduled, result, runs in sorted(
             results, key=lambda each: each[0].probe.kind in LOG_KINDS
@@ -321,7 +323,7 @@ class ProbeScheduler:
             before = self._history.get(name, ProbeHistory())
             verdict, after = self._judge(scheduled.probe, result, before, alerted=scheduled.alerted)
             self._history[name] = after
-            scheduled.note_result(verdict, before.keep, after.keep, anyio.current_time())
+            scheduled.note_result(verdict, before.keep, after.keep, now)
             if scheduled.alerted:
                 verdict = judge_silence(scheduled, verdict, self._schedule)
             scheduled.busy, scheduled.verdict = False, verdict
