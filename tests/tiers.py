@@ -66,6 +66,7 @@ FILES_BY_TIER = {
         "skills/test_redis_runtime_setting",
         "skills/test_blocking_session",
         "skills/test_left_over_file",
+        "skills/test_upstream_port",
         "skills/test_job_failing",
         "skills/test_postgres_start",
         "skills/test_skills_learning_commands",
