@@ -78,7 +78,7 @@ def host_units(kind: str) -> HostSupervisors:
 def policy(name: str = "careful") -> DocumentPolicy:
     return DocumentPolicy(
         compile_rule_set(load_set(name).documents, PolicySettings(), "/root"),
-        ActionReader(analyse_command, lookup=resolve_symlinks),
+        ActionReader(analyse_command, lookup=resolve_symlinks, own_paths=(str(BUNDLED_SKILLS),)),
         context_of=lambda _: ActionContext(cwd="/", home="/root"),
     )
 
@@ -96,6 +96,7 @@ def action(command: str) -> Action:
 
 
 def filled_commands(name: str, part: str, kind: str) -> Iterator[str]:
+    """The commands of the probes, the checks or the undo of a bundled playbook."""
     playbook, problems = parse_playbook(
         next(BUNDLED_SKILLS.glob(f"*/{name}/playbook.yaml")).read_text()
     )
@@ -104,9 +105,14 @@ def filled_commands(name: str, part: str, kind: str) -> Iterator[str]:
     values |= {"found": COPIES, "copies": COPIES, "files": COPIES}
     for key, parameter in playbook.parameters.items():
         values.setdefault(key, SAMPLES.get(parameter.kind, "redis"))
-    for each in playbook.signature.probes if part == "probes" else playbook.verify:
+    texts = {
+        "probes": [each.command for each in playbook.signature.probes],
+        "checks": [each.command for each in playbook.verify],
+        "undo": [each.undo for each in playbook.steps if each.undo.strip()],
+    }
+    for each in texts[part]:
         try:
-            yield fill_template(each.command, values, host_units(kind))
+            yield fill_template(each, values, host_units(kind))
         except UnsupportedActionError:
             continue
 
@@ -192,6 +198,15 @@ def test_an_edit_of_a_bundled_playbook_is_announced_only_when_it_can_be_undone()
 )
 def test_what_runs_later_or_is_lost_asks_also_in_a_bundled_playbook(command: str) -> None:
     assert not announced(BundledTextPolicy(policy(), {"c": "true"}), command)
+
+
+@pytest.mark.parametrize("kind", ["supervisord", "daemon"])
+@pytest.mark.parametrize("name", sorted({name for name, _ in PARTS}))
+def test_the_undo_of_every_bundled_playbook_runs_in_any_folder(name: str, kind: str) -> None:
+    judge = RecordedUndoPolicy(BundledTextPolicy(policy()))
+    for command in filled_commands(name, "undo", kind):
+        decision = judge.decide(action(command))
+        assert decision.verdict == "allow", (decision.reason, command)
 
 
 def test_where_every_change_asks_an_edit_of_a_playbook_asks_too() -> None:

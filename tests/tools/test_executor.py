@@ -10,7 +10,13 @@ from tool_setup import Person, ToolSetup, local
 from hermes.core.actions import Action, Decision
 from hermes.core.errors import EnvironmentFailed, StoreError, StoreFull, ToolError
 from hermes.core.events import Event
-from hermes.core.events.tools import ToolApproved, ToolDecided, ToolFinished, ToolRequested
+from hermes.core.events.tools import (
+    ToolApproved,
+    ToolDecided,
+    ToolFinished,
+    ToolRequested,
+    ToolStarted,
+)
 from hermes.core.messages import Risk, ToolCall, ToolResult
 from hermes.core.protocols import Environment, ToolContext
 from hermes.memory.journal.in_memory import InMemoryJournal
@@ -145,6 +151,15 @@ async def test_what_the_policy_denies_does_not_run(place: Environment, verdict: 
     assert result.status == "denied"
     assert setup.kinds == ["tool.requested", "tool.decided", "tool.finished"]
     assert setup.person.asked == []
+
+
+async def test_what_waited_for_a_person_started_after_the_answer(place: Environment) -> None:
+    setup = ToolSetup(place, TOOLS, person=Person(says=True))
+    await setup.ok("change")
+    answer, started = setup.journal.events[2:4]
+    assert isinstance(answer, ToolApproved)
+    assert isinstance(started, ToolStarted)
+    assert answer.at <= started.at
 
 
 async def test_what_a_person_refuses_does_not_run(place: Environment) -> None:

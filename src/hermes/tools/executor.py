@@ -221,13 +221,12 @@ class Executor:
         action, run = await build_action(call, tool, context), context.run
         decision = self._keep_secrets(action, self.policy.decide(action))
         requested, decided = requested_event(action), decided_event(action, decision)
-        started = ToolStarted(run=run, call_id=call.id, risk=action.risk, effects=decision.effects)
         if decision.verdict == "allow" and self._before is None:  # one commit, the common case
-            await self._begin(action, decision, requested, decided, started)
+            await self._begin(action, decision, requested, decided)
             return "", action, decision
         await self._bus.publish(requested, decided)
         if decision.verdict == "allow":
-            return await self._begin(action, decision, started), action, decision
+            return await self._begin(action, decision), action, decision
         if decision.verdict != "ask":
             return _refusal_text(decision, f"a rule says {decision.verdict}"), action, decision
         answer = await self._ask(action, decision)
@@ -242,7 +241,7 @@ class Executor:
         refusal, decision = self._after_answer(action, decision, answer)
         await self._bus.publish(approved)
         if not refusal:
-            refusal = await self._begin(action, decision, started)
+            refusal = await self._begin(action, decision)
         return refusal, action, decision
 
     async def _ask(self, action: Action, decision: Decision) -> Approval:
@@ -265,10 +264,14 @@ class Executor:
         return msgspec.structs.replace(decision, verdict="deny", rule=SECRET_RULE, reason=reason)
 
     async def _begin(self, action: Action, decision: Decision, *events: Event) -> str:
-        """Record the start, and return why the action does not begin; empty when it does."""
+        """Record `events` and the start, and return why the action does not begin; empty when it
+        does."""
         if self._before is not None and (why := await self._before(action, decision)):
             return f"Not run: {why}"
-        await self._bus.publish(*events)
+        started = ToolStarted(
+            run=action.run, call_id=action.call.id, risk=action.risk, effects=decision.effects
+        )
+        await self._bus.publish(*events, started)
         if self._record_start is not None:
             self._record_start(action)
         return ""
