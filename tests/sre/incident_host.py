@@ -17,7 +17,7 @@ from hermes.core.protocols import Journal
 from hermes.environments.local import LocalEnvironment
 from hermes.memory.artifacts import FileArtifacts
 from hermes.memory.journal.in_memory import InMemoryJournal
-from hermes.skills.discovery import SkillRoot
+from hermes.skills.discovery import SkillOrigin, SkillRoot
 from hermes.skills.library import Skill, SkillLibrary
 from hermes.sre.cause import CauseFinder, FixTester
 from hermes.sre.checks import CheckResult, IndependentChecks
@@ -69,7 +69,7 @@ class Rules:
     def decide(self, action: Action) -> Decision:
         command = str(action.call.arguments.get("command", ""))
         looks = command.startswith(("test ", "cat ", "systemctl show", "true"))
-        asks = self._ask and "ledger" in command
+        asks = self._ask and ("ledger" in command or "restart" in command)
         return Decision(
             verdict="ask" if asks else "allow",
             rule="test",
@@ -95,10 +95,15 @@ class Host:
     answers: bool = True
     """Whether people say yes, where they are asked."""
     answers_after: float = 0.0
+    asked: list[str] = field(default_factory=list)
+    """The commands that people were asked about."""
+    origin: SkillOrigin = "user"
+    """Where the playbooks come from."""
     trouble: str = ""
     """Why no report can be made."""
 
     async def person(self, action: Action, decision: Decision) -> Approval:
+        self.asked.append(str(action.call.arguments["command"]))
         await anyio.sleep(self.answers_after)
         return Approval(approved=self.answers, by="ann" if self.answers else "nobody")
 
@@ -128,7 +133,9 @@ class Host:
     async def skills(self) -> Sequence[Skill]:
         folder = self.folder / "skills"
         names = [each.name for each in folder.iterdir()] if folder.is_dir() else []
-        return SkillLibrary([SkillRoot(folder, "user")], dict.fromkeys(names, "trusted")).skills
+        return SkillLibrary(
+            [SkillRoot(folder, self.origin)], dict.fromkeys(names, "trusted")
+        ).skills
 
     async def checks_for(self, case: IncidentDetails) -> IndependentChecks:
         async def check() -> Sequence[CheckResult]:

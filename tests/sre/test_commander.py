@@ -22,6 +22,7 @@ from hermes.core.events.tools import ToolRequested
 from hermes.core.incident import IncidentDetails, read_incident
 from hermes.core.messages import ToolCall
 from hermes.memory.journal.in_memory import InMemoryJournal
+from hermes.skills.discovery import SkillOrigin
 from hermes.sre.checks import CheckResult
 from hermes.sre.commander import MAX_RESUME_GAP_S, Commander, IncidentResult
 from hermes.sre.context import IncidentContext
@@ -116,6 +117,16 @@ async def test_a_change_without_a_way_back_is_told_to_people(host: Host) -> None
     assert "could not be undone" in ending.reason
     undone = events(host, ChangesUndone)[0]
     assert (len(undone.failed), undone.calls) == (1, ())
+
+
+@pytest.mark.parametrize(("origin", "asked"), [("bundled", False), ("user", True)])
+async def test_a_restart_that_belongs_to_the_undo_of_a_bundled_playbook_asks_nobody(
+    host: Host, origin: SkillOrigin, asked: bool
+) -> None:
+    host.origin, host.answers_after = origin, 0.01
+    host.playbook("web", ("systemctl restart web || touch one", "rm one"))
+    assert (await run_commander(host)).outcome == "escalated"
+    assert ("systemctl restart web" in host.asked) == asked
 
 
 async def test_a_check_that_gives_no_answer_has_failed(host: Host) -> None:

@@ -5,7 +5,7 @@ Before a command without a known undo command runs, the files that it will touch
 
 import re
 import shlex
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Sequence
 from itertools import count
 from typing import NamedTuple
 
@@ -254,9 +254,13 @@ async def undo_changes(work: IncidentWork, incident: Incident, reason: str) -> t
     left = []
     bundled = {each.name for each in await work.context.skills() if each.origin == "bundled"}
     bundled.add(EXPERIMENT)
+
+    def executor_for(changes: Iterable[IncidentChange]) -> ExecuteCall:
+        seen = all(change.by in bundled for change in changes)
+        return work.execute_undo if seen else work.execute_trusted
+
     for change in reversed(standing):
-        execute = work.execute_undo if change.by in bundled else work.execute_trusted
-        why = await _undo_change(change, started, execute)
+        why = await _undo_change(change, started, executor_for([change]))
         if why:
             left.append(f"{change.command[:200]}: {why}")
         await work.publish(
@@ -272,7 +276,8 @@ async def undo_changes(work: IncidentWork, incident: Incident, reason: str) -> t
     for restart in find_restarts([change.command for change in standing]):
         id = f"settle-{restart.unit}-{work.details.incident}-{len(standing)}"
         if id not in started:
-            await _run_undo_command(work.execute_trusted, id, restart.command)
+            by = [change for change in standing if restart in find_restarts([change.command])]
+            await _run_undo_command(executor_for(by), id, restart.command)
     return tuple(left)
 
 
