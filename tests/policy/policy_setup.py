@@ -2,7 +2,6 @@
 
 from collections.abc import Callable
 from datetime import UTC, datetime
-from functools import cache
 from pathlib import Path
 from textwrap import dedent
 from typing import Any
@@ -33,12 +32,9 @@ def load(text: str) -> LoadedDocuments:
     return load_text(dedent(text), "policies/test.yaml")
 
 
-built_in_set = cache(load_set)
-
-
 def book(text: str = "", *, set: str = "") -> RuleSet:
     """The rules of a set and of a text, which must be without mistakes."""
-    found = load(text) + (built_in_set(set) if set else LoadedDocuments())
+    found = load(text) + (load_set(set) if set else LoadedDocuments())
     assert not found.problems, [str(problem) for problem in found.problems]
     return compile_rule_set(found.documents, PolicySettings(), HOME)
 

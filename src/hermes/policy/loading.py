@@ -5,6 +5,7 @@ An invalid policy is reported with all its problems, and never replaced by a lax
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from datetime import UTC, datetime
+from functools import cache
 from pathlib import Path
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
@@ -64,7 +65,10 @@ def protected_paths(
     return tuple(dict.fromkeys(map(str, own)))
 
 
+@cache
 def load_set(name: str) -> LoadedDocuments:
+    """A built-in set, read once: it belongs to the code, and reading it took three quarters of the
+    time to open a policy without own files."""
     return load_file(BUILT_IN_SETS_FOLDER / f"{name}.yaml")
 
 
