@@ -95,7 +95,7 @@ class Host:
     answers: bool = True
     """Whether people say yes, where they are asked."""
     answers_after: float = 0.0
-    asked: list[str] = field(default_factory=list)
+    questions: list[str] = field(default_factory=list)
     """The commands that people were asked about."""
     origin: SkillOrigin = "user"
     """Where the playbooks come from."""
@@ -103,7 +103,7 @@ class Host:
     """Why no report can be made."""
 
     async def person(self, action: Action, decision: Decision) -> Approval:
-        self.asked.append(str(action.call.arguments["command"]))
+        self.questions.append(str(action.call.arguments["command"]))
         await anyio.sleep(self.answers_after)
         return Approval(approved=self.answers, by="ann" if self.answers else "nobody")
 

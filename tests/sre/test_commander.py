@@ -126,7 +126,7 @@ async def test_a_restart_that_belongs_to_the_undo_of_a_bundled_playbook_asks_nob
     host.origin, host.answers_after = origin, 0.01
     host.playbook("web", ("systemctl restart web || touch one", "rm one"))
     assert (await run_commander(host)).outcome == "escalated"
-    assert ("systemctl restart web" in host.asked) == asked
+    assert ("systemctl restart web" in host.questions) == asked
 
 
 async def test_a_check_that_gives_no_answer_has_failed(host: Host) -> None:
