@@ -9,11 +9,14 @@ from probe_house import this_host
 
 import hermes
 from hermes.core.actions import Action, Decision
+from hermes.core.messages import Risk, ToolCall
 from hermes.policy.actions.reader import ActionContext, ActionReader, resolve_symlinks
 from hermes.policy.command_analysis import analyse_command
 from hermes.policy.decide import DocumentPolicy
 from hermes.policy.loading import compile_rule_set, load_set
+from hermes.policy.rules.rule import PolicyVerdict
 from hermes.policy.settings import PolicySettings
+from hermes.skills.supervisors.units import listing_scripts
 from hermes.sre.policies import BundledTextPolicy
 from hermes.sre.probes.admission import admit_probes
 from hermes.sre.probes.probe import Probe, shell_command_of
@@ -28,7 +31,7 @@ class Remembering(DocumentPolicy):
 
     asked: list[Action]
 
-    def decide(self, action: Action) -> Decision:
+    def decide(self, action: Action) -> PolicyVerdict:
         self.asked.append(action)
         return super().decide(action)
 
@@ -41,6 +44,18 @@ def careful() -> Remembering:
     )
     policy.asked = []
     return policy
+
+
+def command_action(command: str) -> Action:
+    return Action(
+        call=ToolCall("c", "terminal", {"command": command}),
+        risk=Risk.CHANGE,
+        run="incident-1#playbook",
+        origin="incident",
+        environment="local",
+        target="",
+        isolated=False,
+    )
 
 
 async def admitted_actions(tmp_path: Path, probe: Probe) -> tuple[list[Action], list[Decision]]:
@@ -72,6 +87,17 @@ async def test_a_model_cannot_call_its_text_a_script_of_this_program(tmp_path: P
     asked, _ = await admitted_actions(tmp_path, probe)
     assert careful().decide(asked[0]).verdict == "ask"
     assert BundledTextPolicy(careful()).decide(asked[0]).verdict == "allow"
+
+
+UNDO = 'while read -r f; do chown -h root "$f"; done < /var/tmp/names'
+LISTING = listing_scripts()["supervisord"]
+
+
+def test_an_undo_of_files_known_at_run_time_does_not_stop_later_scripts_of_this_program() -> None:
+    policy = careful()
+    policy.record_start(command_action(UNDO))
+    assert BundledTextPolicy(policy).decide(command_action(LISTING)).verdict == "allow"
+    assert policy.decide(command_action(LISTING)).verdict == "ask", "the text of a model"
 
 
 def test_only_the_responder_and_the_admission_of_probes_say_that_a_text_is_ours() -> None:

@@ -273,6 +273,8 @@ class ActionReader:
         """A step that runs a file which the agent or a sandbox wrote is known only at run time."""
         run, scripts = action.run, files_run_by(step, folders)
         here = [path for path in scripts if self.run_memory.digest(run, path)]
+        if action.reviewed:  # a path that it builds at run time is not that of an earlier write
+            here = [path for path in here if "…" not in path]
         inside = [
             path for path in scripts if self.sandbox_writes and self.sandbox_writes.wrote(path)
         ]
