@@ -119,6 +119,18 @@ async def test_a_change_without_a_way_back_is_told_to_people(host: Host) -> None
     assert (len(undone.failed), undone.calls) == (1, ())
 
 
+async def test_a_check_of_a_playbook_without_an_answer_undoes_no_fix_that_others_confirm(
+    host: Host,
+) -> None:
+    host.playbook("web", FIX)
+    file = host.folder / "skills/web/playbook.yaml"
+    before, verify, _ = file.read_text().partition("verify:")
+    file.write_text(f"{before}{verify}\n  - name: slow\n    timeout: 1\n    command: sleep 600\n")
+    assert (await run_commander(host)).outcome == "resolved"
+    assert host.well()
+    assert host.ledger == ["web-1"]
+
+
 @pytest.mark.parametrize(("origin", "asked"), [("bundled", False), ("user", True)])
 async def test_a_restart_that_belongs_to_the_undo_of_a_bundled_playbook_asks_nobody(
     host: Host, origin: SkillOrigin, asked: bool

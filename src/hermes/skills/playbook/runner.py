@@ -121,6 +121,8 @@ class PlaybookRunResult(Value, kw_only=True, frozen=True):
     dry: bool = False
     unchecked: str = ""
     """Why the signature could not be checked completely."""
+    unanswered: bool = False
+    """Its last check gave no answer in time, which says nothing about the fix."""
     symptoms: tuple[PlaybookCheck, ...] = ()
     """Checks that failed before the first step, with their commands filled in."""
 
@@ -189,7 +191,7 @@ class PlaybookRunner:
         self._values, self._results = dict(signature.values), list(signature.done)
         self._units = signature.units
         outcome: PlaybookOutcome = signature.early_outcome or "applied"
-        step, detail = signature.step, signature.detail
+        step, detail, unanswered = signature.step, signature.detail, False
         symptoms: tuple[PlaybookCheck, ...] = ()
         if signature.early_outcome is None:
             try:
@@ -197,6 +199,7 @@ class PlaybookRunner:
                 await self._run_steps_and_checks(dry=dry)
             except PlaybookStopped as stop:
                 outcome, step, detail = stop.outcome, stop.step, str(stop)
+                unanswered = stop.incomplete
             symptoms = tuple(
                 replace(check, command=self._fill(check.command))
                 for check in self._playbook.verify
@@ -212,6 +215,7 @@ class PlaybookRunner:
             seconds=signature.seconds + time.monotonic() - max(began, signature.checked_at),
             dry=dry,
             unchecked=signature.unchecked,
+            unanswered=unanswered,
             symptoms=symptoms,
         )
         await self._publish_end(run_result)
@@ -324,7 +328,7 @@ class PlaybookRunner:
         command = self._fill(check.command)
         deadline = time.monotonic() + check.within
         while True:
-            result = await self._run(check.name, command, check.timeout)
+            result = await self._run(check.name, command, busy_timeout(check.timeout))
             why = incomplete_reason(result) or find_unmet_expectation(result, check.expect)
             if not why or result.status == "denied" or time.monotonic() >= deadline:
                 break
@@ -333,7 +337,7 @@ class PlaybookRunner:
         self._keep_result(check.name, "verify", result, why)
         if why:
             outcome: PlaybookOutcome = "refused" if result.status == "denied" else "unmet"
-            raise PlaybookStopped(outcome, check.name, why)
+            raise PlaybookStopped(outcome, check.name, why, incomplete=result.timed_out)
 
     async def _run_probe(self, probe: PlaybookProbe, cache: ProbeCache) -> None:
         lookup = await self._look_up(probe, cache)

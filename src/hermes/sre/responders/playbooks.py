@@ -83,8 +83,9 @@ class PlaybookAttempt(Value, kw_only=True, frozen=True):
 
     @property
     def failure(self) -> str:
-        """Why its own checks failed; empty when they passed."""
-        ok = self.played.outcome == "applied"
+        """Why its own checks failed; empty when they passed. No answer in time is no failure: then
+        the independent checks decide."""
+        ok = self.played.outcome == "applied" or self.played.unanswered
         return "" if ok else f"{self.skill}: {self.played.detail}"
 
 
