@@ -57,6 +57,10 @@ class MemoryHost:
 
 
 def trial(database: Mapping[bool, bool]) -> CopyTrial:
+    return CopyTrial(trial_setup(database))
+
+
+def trial_setup(database: Mapping[bool, bool]) -> CopySetup:
     """`database`: whether its check passes in a copy, by whether something was reverted there."""
 
     async def run_checks(copy: HostCopy, names: Sequence[str]) -> Sequence[CheckReading]:
@@ -64,18 +68,16 @@ def trial(database: Mapping[bool, bool]) -> CopyTrial:
         passing = {"web": copy.reverted, "database": database[copy.reverted]}
         return [CheckReading(name=each, ok=passing[each]) for each in names]
 
-    return CopyTrial(
-        CopySetup(
-            source=MemoryHost(),
-            run_checks=run_checks,
-            expected=ExpectedReadings(
-                failing=(CheckReading(name="web", ok=False),), passing=("database",)
-            ),
-            programs=HostPrograms(services=(HostService(name="web", state="active"),), jobs=()),
-            services=["web"],
-            store=StateStore(Path("unused")),
-            suspects=(CAUSE,),
-        )
+    return CopySetup(
+        source=MemoryHost(),
+        run_checks=run_checks,
+        expected=ExpectedReadings(
+            failing=(CheckReading(name="web", ok=False),), passing=("database",)
+        ),
+        programs=HostPrograms(services=(HostService(name="web", state="active"),), jobs=()),
+        services=["web"],
+        store=StateStore(Path("unused")),
+        suspects=(CAUSE,),
     )
 
 

@@ -47,8 +47,18 @@ async def put_back(copy: HostCopy, setup: CopySetup, reverted: Sequence[Revert])
         if service is not None and service.commands:
             await _switch_service(copy, service.name, service_reversal(change))
             continue
+        if change.item.kind == "mount" and await _is_writable(copy, change):
+            continue
         for command in setting_commands(change, setup.store):
             await _run(copy, command)
+
+
+async def _is_writable(copy: HostCopy, change: StateChange) -> bool:
+    """Return whether a file system that was writable is so in the copy. Its layers always are, also
+    where the host's own has become read-only, and nothing can be mounted there."""
+    if change.before is None or "ro" in change.before.attributes["options"].split(","):
+        return False
+    return (await copy.run(f"test -w {shlex.quote(change.item.key)}")).code == 0
 
 
 async def clear_growth(
