@@ -325,6 +325,10 @@ DOWN, CACHE = of("web", failed("http-80")), of("cache", failed("port-6379"))
 CACHE_FINE = of("cache", passed("port-6379"))
 
 
+def page(detail: str) -> CheckResult:
+    return structs.replace(DOWN, detail=detail)
+
+
 async def test_what_other_services_failed_with_before_the_change_is_no_fault_of_the_fix(
     scripted: Scripted,
 ) -> None:
@@ -394,6 +398,30 @@ async def test_a_revert_that_helped_stays_while_another_problem_lasts(
         baseline = await take_baseline(work)
         verified = await verify(work, baseline, 1, component="web", rehearsal=rehearsal)
     assert (verified.ok, verified.helped) == (False, full)
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "helped"),
+    [
+        ("nothing answers at :80", "status 500", True),
+        ("status 502", "status 500", False),
+        ("nothing answers at :80", "no answer within 5 s", False),
+    ],
+)
+async def test_a_revert_that_brought_a_service_back_stays_when_it_answers_with_an_error(
+    scripted: Scripted, before: str, after: str, helped: bool
+) -> None:
+    scripted.looks = [
+        [page(before), of("web", failed("port-80"))],
+        [page(after), of("web", passed("port-80"))],
+    ]
+    case = await scripted.open_incident()
+    async with scripted.context() as context:
+        work = IncidentWork(context, case)
+        rehearsal = FixRehearsal(explained=("http-80", "port-80"))
+        baseline = await take_baseline(work)
+        verified = await verify(work, baseline, 1, component="web", rehearsal=rehearsal)
+    assert (verified.ok, verified.helped) == (False, helped)
 
 
 @pytest.mark.parametrize(

@@ -9,6 +9,7 @@ from hermes.skills.playbook.schema import PlaybookCheck
 from hermes.sre.checks import CheckResult, IndependentChecks, ProbeChecks
 from hermes.sre.context import IncidentWork
 from hermes.sre.probes.probe import Probe
+from hermes.sre.triage.severity import says_no_answer
 
 
 @dataclass(frozen=True)
@@ -31,6 +32,8 @@ class Baseline:
     failed_before: frozenset[str] = frozenset()
     """Checks that had failed before the incident was reopened: that they still fail says nothing
     about the fix of the new failure."""
+    silent: frozenset[str] = frozenset()
+    """Checks that failed because the service gave no answer."""
     samples: Mapping[str, tuple[int, int]] = field(default_factory=dict)
     """How often each check failed, and how often it was run."""
     proposed: tuple[PlaybookCheck, ...] = ()
@@ -93,6 +96,8 @@ class Baseline:
             weak=(self.weak | weak) - firm,
             counters=self.counters | {each.check for each in results if each.counter},
             unanswered=self.unanswered | {each.check for each in results if each.unknown},
+            silent=self.silent
+            | {e.check for e in results if e.check in failed and says_no_answer(e.detail)},
             samples=samples,
         )
 

@@ -37,6 +37,7 @@ from hermes.sre.baseline import Baseline, check_concerns, publish_results
 from hermes.sre.cause import EXPERIMENT
 from hermes.sre.checks import CheckResult, run_checks
 from hermes.sre.context import IncidentWork
+from hermes.sre.triage.severity import says_no_answer
 from hermes.sre.undo import UnitRestart
 
 TRIGGER_TIMEOUT_S = 30.0
@@ -299,6 +300,10 @@ def _verification_result(
     disturbed = better and run.others_fail and not explained
     # So may be what still fails of a proved cause, beside a problem with another cause.
     apart = run.others_fail or any(each.check not in own for each in new)
+    # The service runs again, and what it answers has a reason of its own.
+    apart |= bool(new) and all(
+        each.check in baseline.silent and not says_no_answer(each.detail) for each in new
+    )
     disturbed |= bool(explained) and apart
     helped = (
         bool(own & set(evidence)) and (not still or disturbed) and not worse and not fix_failure

@@ -115,7 +115,11 @@ def is_silent(alert: AlertRaised) -> bool:
     """Return whether a service gives a probe no answer at all, which is worse than a wrong
     answer."""
     answered = dict(alert.labels).get("kind") in ANSWERED_KINDS
-    return answered and _SILENT.search(alert.title) is not None
+    return answered and says_no_answer(alert.title)
+
+
+def says_no_answer(text: str) -> bool:
+    return _SILENT.search(text) is not None
 
 
 def is_early_warning(alert: AlertRaised | None) -> bool:
