@@ -9,7 +9,9 @@ import pytest
 from msgspec.structs import replace
 from recorded_incident import BEGAN, RUN, IncidentRecorder
 
+from hermes.core.events.approvals import ActionAnnounced, ApprovalRequested
 from hermes.core.events.incidents import (
+    ChangesUndone,
     EscalationLine,
     IncidentOpened,
     IncidentReopened,
@@ -64,7 +66,7 @@ def test_a_value_that_was_measured_minutes_ago_is_shown_with_its_time(title: str
     assert (measured in text) is ("99" in title)
     assert f"(collected at {found.at:%H:%M:%S} UTC)" in text
     assert f"failing: web-8000 (at {checked:%H:%M:%S} UTC)" in text
-    update = render_update(incident, "", 0, opened + timedelta(minutes=3)).text
+    update = render_update(incident, "", [], opened + timedelta(minutes=3)).text
     assert (measured in update) is ("99" in title)
 
 
@@ -174,7 +176,7 @@ def test_an_update_does_not_say_that_it_still_fails() -> None:
     details = IncidentDetails(incident="i", run="i", title="haproxy: no answer", opened_at=began)
     incident = Incident(details=details, severity="P1", phase="verify")
     now = began + timedelta(seconds=62)
-    one = render_update(incident, "", 0, now).title
+    one = render_update(incident, "", [], now).title
     assert one == "⏳ P1 began 1 min 2 s ago: haproxy: no answer"
     many = render_updates([incident] * 4, now).text
     assert "began 1 min 2 s ago" in many and "failing" not in many
@@ -239,8 +241,23 @@ def test_a_reopened_incident_does_not_claim_to_have_failed_throughout() -> None:
     text = "\n".join(escalation_lines(incident))
     assert "failing for" not in text
     assert f"reopened at {again:%H:%M:%S} UTC, it may have been fine before" in text
-    update = render_update(incident, "", 0, again + timedelta(minutes=1))
+    update = render_update(incident, "", [], again + timedelta(minutes=1))
     assert "reopened 1 min" in update.title
+
+
+def test_an_update_names_what_was_undone_and_what_proceeds_without_an_answer() -> None:
+    recorder = IncidentRecorder()
+    recorder.opened("shop: shop is not running", service="shop")
+    recorder.ran("c1", "chown shop /etc/shop/db.pass", undo="chown root /etc/shop/db.pass")
+    now = recorder.at() + timedelta(minutes=1)
+    assert "tried" not in render_update(fold(recorder), "", [], now).text
+    recorder.add(ChangesUndone(run=RUN, at=now, incident=RUN, calls=("c1",), reason="too late"))
+    asked = ApprovalRequested(run=RUN, approval="ask-1", call_id="c2", tool="terminal", shown="x")
+    announced = ActionAnnounced(run=RUN, call_id="c3", shown="y", approval="ask-2")
+    text = render_update(fold(recorder), "", [asked, announced, announced], now).text
+    assert "tried: chown shop /etc/shop/db.pass (undone)" in text
+    assert "waits for a person: 1 " in text
+    assert "runs unless stopped: 2 " in text
 
 
 def test_experiments_do_not_crowd_out_why_it_was_escalated() -> None:

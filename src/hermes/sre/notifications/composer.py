@@ -104,11 +104,11 @@ class NotificationComposer:
             id = f"{WATCH_RUN}:update:{int(now.timestamp() // every)}"
             yield _DueNotification(id, "update", render, severity=gravest)
             return
-        waiting = [id for _, id in state.pending_approvals.values()]
         for incident, name in due:
             id = incident.details.incident
             doing = state.activities.get(id, "")
-            render = partial(templates.render_update, incident, doing, waiting.count(id), now)
+            asked = [request for request, about in state.pending_approvals.values() if about == id]
+            render = partial(templates.render_update, incident, doing, asked, now)
             due_now = _incident_notification(incident, "update", name, render)
             yield dataclasses.replace(due_now, edits=state.first_updates.get(id, ""))
 

@@ -63,7 +63,7 @@ def escalation_lines(incident: Incident) -> list[str]:
     label, cause = cause_line(incident)
     if label != UNKNOWN_CAUSE_LABEL and symptoms is None:
         head.append((label, cause))
-    head += _attempt_lines(incident)
+    head += attempt_lines(incident)
     id = incident.details.incident
     where = [
         ("all facts", f"hermes incident show {id}" + _collected_text(found)),
@@ -127,7 +127,7 @@ def _labelled(
             yield (f"{label} {number}" if about == "command" else label), text
 
 
-def _attempt_lines(incident: Incident) -> Iterator[tuple[str, str]]:
+def attempt_lines(incident: Incident) -> Iterator[tuple[str, str]]:
     how = {"yes": "undone", "failed": "COULD NOT BE UNDONE", "": "in force"}
     for change in incident.changes:
         yield "tried", f"{change.command} ({how[change.undone]})"

@@ -7,6 +7,8 @@ of plain text.
 from collections.abc import Sequence
 from datetime import datetime
 
+from msgspec.structs import replace
+
 from hermes.core.events.approvals import ActionAnnounced, ApprovalRequested
 from hermes.core.events.incidents import AlertsJoined
 from hermes.core.events.jobs import JobEnded, ScheduleInterrupted
@@ -21,12 +23,18 @@ from hermes.core.foreign_text import visible_line
 from hermes.core.incident import Incident
 from hermes.core.messages import Value
 from hermes.plumbing.units import format_duration, format_size, ordinal
-from hermes.sre.notifications.escalation_text import escalation_lines, reopened_text, title_time
+from hermes.sre.notifications.escalation_text import (
+    attempt_lines,
+    escalation_lines,
+    reopened_text,
+    title_time,
+)
 from hermes.sre.reports.experiments import tested_text
 from hermes.sre.reports.statements import cause_line, incident_times, outcome_text, resolver_of
 from hermes.sre.triage.topology import alert_location
 
 MAX_TITLE_CHARS, MAX_LINE_CHARS, MAX_TEXT_CHARS = 120, 300, 4_000
+MAX_UNDONE_SHOWN = 2
 MAX_TITLED_PARTS, NAMES_PER_LINE, MAX_PERSON_CHARS = 10, 8, 60
 """Parts that are listed with their titles; names on each line for the others."""
 MAX_COMBINED, MAX_COMBINED_TITLE_CHARS, MAX_NAMED_IN_TITLE = 60, 60, 3
@@ -139,12 +147,23 @@ def render_question(incident: Incident) -> NotificationText:
     )
 
 
-def render_update(incident: Incident, doing: str, waiting: int, now: datetime) -> NotificationText:
+def render_update(
+    incident: Incident,
+    doing: str,
+    asked: Sequence[ApprovalRequested | ActionAnnounced],
+    now: datetime,
+) -> NotificationText:
+    """`asked`: what is not answered yet. What was announced proceeds without an answer."""
     lines = [("phase", phase_text(incident)), ("now", doing), title_time(incident, now)]
     if incident.diagnosis is not None:
         lines.append(cause_line(incident))
-    if waiting:
+    undone = [change for change in incident.changes if change.undone]
+    lines += attempt_lines(replace(incident, changes=tuple(undone[-MAX_UNDONE_SHOWN:])))
+    announced = sum(isinstance(each, ActionAnnounced) for each in asked)
+    if waiting := len(asked) - announced:
         lines.append(("waits for a person", f"{waiting} (`hermes approvals`)"))
+    if announced:
+        lines.append(("runs unless stopped", f"{announced} (`hermes approvals`, also to run now)"))
     title = f"⏳ {incident.severity} {_began_text(incident, now)}"
     return NotificationText(_title(title, incident.details.title), _lines(lines))
 
@@ -202,7 +221,10 @@ def render_approval(
             ("no", f"hermes approvals deny {request.approval}"),
         ]
     else:
-        lines += [("stop it", f"hermes approvals stop {request.approval}")]
+        lines += [
+            ("stop it", f"hermes approvals stop {request.approval}"),
+            ("run it now", f"hermes approvals approve {request.approval}"),
+        ]
     lines += [("incident", incident.details.incident), ("command", request.shown)]
     words = (
         "❓ APPROVAL NEEDED"
