@@ -252,6 +252,7 @@ def test_an_approval_is_asked_for_with_the_command_that_answers_it() -> None:
     assert "web · /etc/web.conf, line 3" in teller.told[1].text
     assert "hermes approvals approve ask-1" in teller.told[1].text
     assert "hermes approvals stop ask-2" in teller.told[2].text
+    assert "hermes approvals approve ask-2" in teller.told[2].text
     assert teller.told[1].text.splitlines()[-1] == "command: systemctl restart web"
     settled = ApprovalSettled(run=RUN, at=recorder.at(), approval="ask-1", outcome="approved")
     teller.hear(settled)
