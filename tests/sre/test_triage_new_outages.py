@@ -225,7 +225,7 @@ def test_a_service_that_recovered_and_fails_again_is_not_held_by_an_escalated_ho
     assert harness.open_incident("n", **NGINX).service == "nginx"
 
 
-def test_one_that_flapped_and_then_stays_down_waits_two_minutes_and_not_ten() -> None:
+def test_one_that_flapped_and_then_stays_down_is_reported_within_30_s_of_its_rhythm() -> None:
     harness = TriageHarness()
     for _ in range(6):
         harness.raise_alert("n", **NGINX)
@@ -236,7 +236,7 @@ def test_one_that_flapped_and_then_stays_down_waits_two_minutes_and_not_ten() ->
         harness.close_incident(incident, "recovered")
     harness.wait(1)
     harness.raise_alert("n", **NGINX)
-    harness.wait(100)
+    harness.wait(20)
     assert not harness.open_incidents()
     harness.wait(30)
     assert len(harness.open_incidents()) == 1

@@ -243,7 +243,8 @@ class FlapSettings(msgspec.Struct, kw_only=True, frozen=True, forbid_unknown_fie
     calm: float = 600.0
     """Seconds without a change after which flapping is over."""
     steady: float = 120.0
-    """Seconds for which a flapping alert must fire without a break to be an outage."""
+    """Seconds for which an alert must fire without a break to be an outage, at most: one that flaps
+    is one when it fires for longer than it flapped."""
 
 
 class TriageSettings(msgspec.Struct, kw_only=True, frozen=True, forbid_unknown_fields=True):

@@ -16,6 +16,11 @@ from hermes.sre.triage.severity import alert_impact, alert_problem, is_silent
 from hermes.sre.triage.topology import AlertLocation, alert_location
 
 _DIGITS = re.compile(r"\d+")
+MAX_ERROR_CHARS = 200
+_STATUS = re.compile(r"\bstatus (\d{3})\b")
+_PLACES = re.compile(r"\w+://\S+|(?<!\w)/\S+|\b[\w.-]+:\d+\b")
+_VALUES = re.compile(r"\[[^\]]*\]|'[^']*'|\"[^\"]*\"|\([^)]*\)|\S*\d\S*")
+_NO_WORDS = re.compile(r"[\W_]+")
 MAX_TIMES = 100
 """The number of remembered incidents of one kind."""
 
@@ -44,6 +49,25 @@ def incident_signature(service: str, labels: Mapping[str, str], title: str) -> s
 def opened_signature(event: IncidentOpened) -> str:
     labels = {name: value for name, value in event.facts if name != ALERT_TEXT_FACT}
     return incident_signature(event.service, labels, event.title)
+
+
+def alert_error(alert: AlertRaised) -> str:
+    """What fails, without what differs each time, so that two failures can be compared. Empty when
+    the alert does not say it: it may be any error."""
+    text = alert_error_text(alert)
+    codes = " ".join(_STATUS.findall(text))
+    words = _VALUES.sub(" ", _PLACES.sub(" ", text.lower()))
+    return f"{_NO_WORDS.sub(' ', words).strip()} {codes}".strip()[:MAX_ERROR_CHARS]
+
+
+def alert_error_text(alert: AlertRaised) -> str:
+    """Only probes of Hermes name it in their text: what others write there differs each time."""
+    if alert.source != "probe":
+        return alert.title[:MAX_ERROR_CHARS]
+    measured, _, found = alert.text.partition("\n")[0].partition("; ")
+    if dict(alert.labels).get("kind") == "log":
+        return found[:MAX_ERROR_CHARS]  # the rest is how many lines there are
+    return (alert.title if not found else f"{measured}; {found}")[:MAX_ERROR_CHARS]
 
 
 class RecurrenceHistory:
@@ -80,6 +104,22 @@ class RecurrenceHistory:
 
 MAX_TEXT_CHARS = 1_000
 """Characters of an alert text that are kept until it is answered."""
+MAX_ERRORS = 10
+"""Different errors of one alert that an incident names."""
+LASTING_WORDS = "it lasts:"
+RHYTHM_MARGIN_S = 15.0
+"""Seconds by which a failure exceeds the longest one of a flap before it is an outage."""
+
+
+class Firing:
+    """One time that an alert was raised."""
+
+    __slots__ = ("at", "error", "lasted")
+
+    def __init__(self, at: datetime, error: str) -> None:
+        self.at, self.error = at, error
+        self.lasted = timedelta()
+        """Zero while it has not ended."""
 
 
 class AlertSeries:
@@ -88,6 +128,8 @@ class AlertSeries:
     __slots__ = (
         "alarm",
         "alert",
+        "error",
+        "errors",
         "fine_for",
         "fingerprint",
         "fired_since_earlier_incident",
@@ -99,6 +141,7 @@ class AlertSeries:
         "last",
         "location",
         "muted_by",
+        "news",
         "number",
         "raised_at",
         "silent_at",
@@ -126,7 +169,11 @@ class AlertSeries:
         """Since when its service gives no answer; None while it answers."""
         self.incident = self.muted_by = ""
         self.last = self.since = self.raised_at = self.turned_at = at
-        self.firings: deque[datetime] = deque(maxlen=max(2, times))
+        self.firings: deque[Firing] = deque(maxlen=max(2, times))
+        self.error = self.news = ""
+        """What fails in it, and why this is new to the incident that it is part of."""
+        self.errors: set[str] = set()
+        """What failed in it as its incident has reported it."""
         self.waiting: list[int] = []
 
     def apply(self, number: int, alert: AlertRaised, flap: FlapSettings) -> None:
@@ -136,13 +183,14 @@ class AlertSeries:
         self.silent_at = None
         if alert.resolved:
             if self.firing:
-                self.turned_at = alert.at
+                self._note_end(alert.at, flap)
             self.firing = self.fired_since_earlier_incident = False
+            self.news = ""
             self.withdrawn = bool(dict(alert.labels).get(WITHDRAWN_LABEL))
             self.unused = NOT_REQUESTED in alert.text
             return
         if not self.firing or self.alert is None:
-            self._note_firing(alert.at, flap)
+            self._note_firing(alert, flap)
         self.firing, self.number, self.withdrawn = True, number, False
         self.alert = replace(alert, text=alert.text[:MAX_TEXT_CHARS])
         labels = dict(alert.labels)
@@ -164,22 +212,45 @@ class AlertSeries:
 
     def assign_to(self, incident: str) -> None:
         """Make it part of an incident; the text is kept there."""
+        if self.incident != incident:
+            self.errors.clear()
         self.incident, self.muted_by = incident, ""
+        self.mark_reported()
         self.flapping_reported = self.flapping
         if self.alert is not None and self.alert.text:
             self.alert = replace(self.alert, text="")
 
+    def mark_reported(self) -> None:
+        """Note that its incident has reported what fails in it now."""
+        self.news = ""
+        if len(self.errors) < MAX_ERRORS:
+            self.errors.add(self.error)
+
     def end_flapping(self, now: datetime, flap: FlapSettings) -> bool:
-        """End flapping if nothing has changed for long enough; returns whether it just ended."""
-        if not self.flapping or now - self.turned_at < timedelta(seconds=flap.calm):
+        """End flapping if nothing has changed for long enough, or it fails without a break for
+        longer than it flapped; returns whether it just ended."""
+        if not self.flapping:
             return False
-        self.flapping = self.flapping_reported = False
-        self.firings.clear()
+        if self.steady(now, flap):
+            lasts = (now - self.turned_at).total_seconds()
+            longest = max(each.lasted for each in self.firings).total_seconds()
+            self.news = f"{LASTING_WORDS} {lasts:.0f} s, while it flapped for up to {longest:.0f} s"
+        elif now - self.turned_at < timedelta(seconds=flap.calm):
+            return False
+        self._forget_flapping()
         return True
 
     def steady(self, now: datetime, flap: FlapSettings) -> bool:
-        """Return whether it has fired without a break for so long that it is an outage."""
-        return self.firing and now - self.turned_at >= timedelta(seconds=flap.steady)
+        """Return whether it has fired without a break for so long that it is an outage: longer than
+        it flapped."""
+        rhythm = max((each.lasted for each in self.firings), default=timedelta())
+        most = timedelta(seconds=flap.steady)
+        longest = min(most, rhythm + timedelta(seconds=RHYTHM_MARGIN_S)) if rhythm else most
+        return self.firing and now - self.turned_at >= longest
+
+    def _forget_flapping(self) -> None:
+        self.flapping = self.flapping_reported = False
+        self.firings.clear()
 
     @property
     def problem(self) -> str:
@@ -224,13 +295,29 @@ class AlertSeries:
         return self.alert.title if self.alert is not None else self.fingerprint
 
     def flapping_text(self) -> str:
-        minutes = max(1, round((self.firings[-1] - self.firings[0]).total_seconds() / 60))
+        minutes = max(1, round((self.firings[-1].at - self.firings[0].at).total_seconds() / 60))
         return f"it flaps: raised {len(self.firings)} times in {minutes} min"
 
-    def _note_firing(self, at: datetime, flap: FlapSettings) -> None:
+    def _note_firing(self, alert: AlertRaised, flap: FlapSettings) -> None:
+        at, self.error = alert.at, alert_error(alert)
         self.fine_for = at - self.turned_at if self.alert is not None else None
         self.raised_at = self.turned_at = at
-        self.firings.append(at)
-        often = len(self.firings) == self.firings.maxlen
-        if often and at - self.firings[0] <= timedelta(seconds=flap.window):
+        # An error that is not known may be any of those before.
+        known = self.errors | {each.error for each in self.firings}
+        if self.error and "" not in known and self.error not in known:
+            self._forget_flapping()
+            if len(self.errors) < MAX_ERRORS and self.incident:
+                self.news = f"another error: {alert_error_text(alert)}"
+        self.firings.append(Firing(at, self.error))
+        same = [each for each in self.firings if each.error in ("", self.error)]
+        often = len(same) == self.firings.maxlen
+        if often and at - same[0].at <= timedelta(seconds=flap.window):
             self.flapping = True
+
+    def _note_end(self, at: datetime, flap: FlapSettings) -> None:
+        lasted = at - self.turned_at
+        self.turned_at = at
+        if self.firings and self.firings[-1].at == self.raised_at:
+            self.firings[-1].lasted = lasted
+            if lasted >= timedelta(seconds=flap.steady):
+                self.firings.pop()  # that was an outage

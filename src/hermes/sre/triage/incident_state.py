@@ -16,7 +16,7 @@ from hermes.core.events.incidents import (
 )
 from hermes.core.incident import incident_after, opened_incident
 from hermes.sre.settings import GroupSettings, ServiceWeight
-from hermes.sre.triage.alert_series import AlertSeries, alarm_name
+from hermes.sre.triage.alert_series import LASTING_WORDS, AlertSeries, alarm_name
 from hermes.sre.triage.severity import (
     IncidentImpact,
     alert_impact,
@@ -199,9 +199,14 @@ class IncidentState:
         has worked on it; empty when it is not. What a person has acknowledged is left to them."""
         known, service = self.recorded, series.location.service
         closed = known.closed if known.status == "escalated" else None
-        if closed is None or known.acknowledged or self.question or not service:
+        own = service or series.fingerprint == self.fingerprint
+        if closed is None or known.acknowledged or self.question or not own:
             return ""
         if series.flapping or len(self._reopened_at) >= MAX_REOPENINGS:
+            return ""
+        if series.news:
+            return series.news
+        if not service:
             return ""
         others = (each for each in members if each is not series and each.firing)
         if any(each.is_unresponsive and each.location.service == service for each in others):
@@ -213,10 +218,13 @@ class IncidentState:
             return f"it was fine for {fine.total_seconds():.0f} s since it was escalated"
         return ""
 
-    def new_part(self, series: AlertSeries) -> JoinedPart | None:
+    def new_part(
+        self, series: AlertSeries, members: Iterable[AlertSeries], window: timedelta
+    ) -> JoinedPart | None:
         """Return what this alert adds to what notifications have named; None when it adds
         nothing."""
         known = self._name(series) in self.named_parts and not self._stopped_answering(series)
+        known = known and not self._is_news(series) and not self._is_late(series, members, window)
         if len(self.named_parts) >= MAX_PARTS or known:
             return None
         impact = IncidentImpact(self._weights)
@@ -235,6 +243,23 @@ class IncidentState:
             return f"\n{series.fingerprint}"
         apart = self.recorded.acknowledged or is_early_warning(series.alert)
         return f"{service}\n{series.problem}" if apart else service
+
+    def _is_news(self, series: AlertSeries) -> bool:
+        """Return whether it fails in another way than reported. A service without an answer is
+        known, whatever its checks say about that."""
+        reported = series.is_unresponsive and _silence_of(series) in self.named_parts
+        return bool(series.news) and (not reported or series.news.startswith(LASTING_WORDS))
+
+    def _is_late(
+        self, series: AlertSeries, members: Iterable[AlertSeries], window: timedelta
+    ) -> bool:
+        """Return whether another check of its service fails so long after the others that they may
+        have another cause. Of a service that gives no answer everything fails."""
+        service = series.location.service
+        if series.fingerprint in self.members or series.raised_at - self.last_alert_at <= window:
+            return False
+        silent = (each.is_unresponsive and each.firing for each in members)
+        return bool(service) and not any(silent)
 
     def _stopped_answering(self, series: AlertSeries) -> bool:
         """Return whether the service, which was reported for wrong answers, now gives no answer."""

@@ -61,6 +61,7 @@ class TriageState:
         self.waiting: dict[str, None] = {}
         """Fingerprints with alerts that have no answer."""
         self.muted: dict[str, None] = {}
+        self.flapping: dict[str, None] = {}
         self.released: dict[str, tuple[datetime, str]] = {}
         """Fingerprints that fire after they left an incident: when they are due, and its id."""
         self.resolving_sources: set[str] = {"probe", "prometheus"}
@@ -170,6 +171,8 @@ class TriageState:
         self._newest = recorded.seq
         series = self.get_series(alert.fingerprint, alert.at)
         series.apply(recorded.seq, alert, self.settings.flapping)
+        if series.flapping:
+            self.flapping[alert.fingerprint] = None
         self.topology.learn(series.location.service, alert_dependencies(dict(alert.labels)))
         if len(self._services) < MAX_SERVICES and series.location.service:
             self._services[series.location.service] = None
@@ -229,6 +232,8 @@ class TriageState:
                 self._joined_late(incident, series, event.at)
             elif series.incident != incident.id:
                 self.add_to_incident(incident, series)
+            else:
+                series.assign_to(incident.id)
             self.mark_answered(series, event.up_to or recorded.seq)
 
     def _joined_late(self, incident: IncidentState, series: AlertSeries, at: datetime) -> None:
@@ -340,6 +345,7 @@ class TriageEviction:
             incident.members.discard(series.fingerprint)
             incident.forgotten_firing += series.firing
         self._state.muted.pop(series.fingerprint, None)
+        self._state.flapping.pop(series.fingerprint, None)
         self._state.released.pop(series.fingerprint, None)
         del self._state.series[series.fingerprint]
 

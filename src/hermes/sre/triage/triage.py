@@ -86,6 +86,7 @@ class Triage:
     def tick(self, now: datetime) -> tuple[Event, ...]:
         """Return the events that are due by now."""
         answers = [
+            *self._answer_lasting(now),
             *self._answer_unmuted(now),
             *self._answer_leftovers(now),
             *self._answer_released(now),
@@ -171,7 +172,9 @@ class Triage:
         if not series.waiting:  # it was muted and still fires
             series.waiting.append(series.number)
         reopened = self._reopen(incident, series, now)
-        incident.batch.add(series, why, None if reopened else incident.new_part(series))
+        window = timedelta(seconds=self._settings.group.window)
+        part = incident.new_part(series, self._state.members(incident), window)
+        incident.batch.add(series, why, None if reopened else part)
         incident.last_alert_at = max(incident.last_alert_at, now)
         self._state.mark_answered(series, series.waiting[-1])
         self._state.add_to_incident(incident, series)
@@ -286,6 +289,18 @@ class Triage:
         outcome = incident.recorded.status
         return f"{incident.id} is over ({outcome}); suppressed until {until:%H:%M}"
 
+    def _answer_lasting(self, now: datetime) -> list[Event]:
+        """Answer alerts that flapped and now fire for longer than that."""
+        answers: list[Event] = []
+        for fingerprint in list(self._state.flapping):
+            series = self._state.series[fingerprint]
+            if not series.end_flapping(now, self._settings.flapping) and series.flapping:
+                continue
+            del self._state.flapping[fingerprint]
+            if series.news and not series.muted_by:
+                answers += self._answer(series, now, due=True)
+        return answers
+
     def _answer_unmuted(self, now: datetime) -> list[Event]:
         """Answer alerts that are no longer muted and still fire."""
         answers: list[Event] = []
@@ -297,7 +312,8 @@ class Triage:
             del self._state.muted[fingerprint]
             series.muted_by = ""
             incident = self._state.incident_of(series)
-            if series.firing and not (incident is not None and incident.in_progress):
+            reported = incident is not None and incident.in_progress and not series.news
+            if series.firing and not reported:
                 answers += self._answer(series, now, due=True)
         return answers
 
@@ -424,7 +440,9 @@ class Triage:
 
 
 def _join_reason(series: AlertSeries) -> str:
-    return series.flapping_text() if series.flapping else "the same alert again"
+    if series.flapping:
+        return series.flapping_text()
+    return series.news or "the same alert again"
 
 
 def _may_be_one_place(one: AlertLocation, other: AlertLocation) -> bool:
