@@ -32,7 +32,7 @@ class CauseFixStep(Value, kw_only=True, frozen=True):
 class CauseResult(Value, kw_only=True, frozen=True):
     status: CauseStatus
     why: str = ""
-    """Why there is no proved cause."""
+    """Why there is no proved cause, or why a proved one is not put back."""
     component: str = ""
     mechanism: str = ""
     """The redacted lines that differ, with file, author and time."""

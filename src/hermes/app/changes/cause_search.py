@@ -111,7 +111,7 @@ class _Preparation:
     known: State
     live: State
     setup: CopySetup
-    stuck: Sequence[str]
+    stuck: Sequence[Suspect]
     """Changes that cannot be put back on a copy."""
 
 
@@ -231,7 +231,7 @@ class CauseSearch:
             suspects=suspects,
             jobs=programs.jobs_of(suspects),
         )
-        return _Preparation(known, reading.live, setup, [each.label for each in lost])
+        return _Preparation(known, reading.live, setup, lost)
 
     async def _keep_failing(self, live: State) -> None:
         """Keep the failing state for a drill: after the revert it is gone."""

@@ -281,7 +281,7 @@ class LessonSearch:
 
 
 _STATUS_TEXTS = {
-    "ruled-out": "with all that people changed, a copy of the failing state still fails",
+    "untestable": "with all that people changed, a copy of the failing state still fails",
     "not-reproduced": "a copy of the failing state does not fail",
     "impossible": "no experiment was possible",
 }

@@ -1,7 +1,7 @@
 """Finds the root cause of a fault by experiments on copies of the host.
 
-An unchanged copy must fail as the host does. With all changes reverted it must pass, or changes are
-ruled out. Then the smallest set of changes is searched that is sufficient for the fault, and it is
+An unchanged copy must fail as the host does. With all changes reverted it must pass: otherwise the
+copy itself may not be able to pass, and nothing is known. Then the smallest set of changes is searched that is sufficient for the fault, and it is
 confirmed that the fault is gone when only these are reverted. A rehearsal of the revert confirms
 this, too: it ends with a copy that passes with only these reverted.
 """
@@ -25,8 +25,10 @@ from hermes.declared.experiments.trial import (
     TrialResult,
 )
 
-RootCauseStatus = Literal["proved", "ruled-out", "not-reproduced", "impossible"]
+RootCauseStatus = Literal["proved", "ruled-out", "not-reproduced", "untestable", "impossible"]
+"""`ruled-out`: nothing has changed. `untestable`: it fails on copies with and without changes."""
 MAX_INDEPENDENT_CAUSES = 4
+MAX_NAMED = 3
 RecordExperiment = Callable[[Experiment], Awaitable[None]]
 RehearseRevert = Callable[[Sequence[Revert]], Awaitable[TrialResult]]
 """Tries the revert on a copy in which the services run as on the host."""
@@ -125,7 +127,8 @@ class _Investigation:
         self._sure: set[tuple[str, ...]] = set()
         """Those of the results that were patiently obtained."""
         self._background, self._rehearsals = background, dict[tuple[str, ...], _Rehearsal]()
-        self._left_out = 0
+        self._left_out: tuple[str, ...] = ()
+        """Labels of changes that cannot be reverted on a copy."""
         self.rehearse: RehearseRevert | None = None
 
     async def run(self) -> RootCause:
@@ -141,18 +144,8 @@ class _Investigation:
             if not everything:
                 return self._end("impossible", f"no change can be reverted: {reverted.detail}")
             reverted = await self._try("revert-all", everything)
-        if reverted.outcome == "fails" and self._left_out:
-            why = (
-                f"it fails also with {len(everything)} changes reverted, and {self._left_out}"
-                f" others cannot be reverted on a copy: {reverted.detail}"
-            )
-            return self._end("impossible", why)
         if reverted.outcome == "fails":
-            why = (
-                f"it fails also with all {len(everything)} changes reverted, while logs and data"
-                f" stay as they are: {reverted.detail}"
-            )
-            return self._end("ruled-out", why)
+            return self._end("untestable", self._untestable_text(reverted))
         if reverted.outcome == "unclear" and len(everything) == 1:
             return self._end("impossible", f"the change cannot be reverted: {reverted.detail}")
         return await self._find_causes()
@@ -204,7 +197,7 @@ class _Investigation:
 
     def _leave_out(self, labels: Sequence[str]) -> list[Revert]:
         """These changes stay in force on every copy; the others are examined."""
-        self._left_out = len(labels)
+        self._left_out = tuple(labels)
         self._suspects = tuple(each for each in self._suspects if each.label not in labels)
         return [Revert(suspect=each) for each in self._suspects]
 
@@ -212,6 +205,16 @@ class _Investigation:
         if not unchanged.copied:
             return self._end("impossible", f"no copy could be made: {unchanged.detail}")
         return self._end("not-reproduced", _not_reproduced_text(unchanged))
+
+    def _untestable_text(self, reverted: TrialResult) -> str:
+        all_of_them = f"all {len(self._suspects)} changes" if self._suspects[1:] else "this change"
+        named, more = self._left_out[:MAX_NAMED], len(self._left_out) - MAX_NAMED
+        others = f" and {more} more" if more > 0 else ""
+        but = f", except {', '.join(named)}{others}," if named else ""
+        return (
+            f"a copy with {all_of_them}{but} put back fails, too, so copies do not show whether a"
+            f" change is the cause: {reverted.detail}"
+        )
 
     def _without_suspects(self, unchanged: TrialResult) -> RootCause:
         if unchanged.outcome != "fails":
