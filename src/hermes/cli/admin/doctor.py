@@ -16,6 +16,7 @@ import msgspec
 
 from hermes.app.models import lacks_capable_model
 from hermes.cli import exit_codes
+from hermes.cli.admin.environments import EnvironmentReadiness
 from hermes.cli.admin.installation import installed_completion_files
 from hermes.cli.admin.setup_choices import missing_extra
 from hermes.cli.context import command_line_overrides, home_folder
@@ -276,6 +277,15 @@ def check_certificate(loaded: LoadedSettings) -> Iterator[DoctorFinding]:
         yield DoctorFinding("certificate", "ok", text)
 
 
+def check_copies(tried: EnvironmentReadiness) -> Iterator[DoctorFinding]:
+    """`tried`: a copy that was made as experiments make it."""
+    if tried.why:
+        fix = "until then no cause is proved by experiment, and no fix is tested before it runs"
+        yield DoctorFinding("copies", "warning", f"no copy can be made: {tried.why}", fix)
+    else:
+        yield DoctorFinding("copies", "ok", "experiments can copy this host")
+
+
 def check_programs() -> Iterator[DoctorFinding]:
     found = shutil.which("git")
     if found:
@@ -334,7 +344,7 @@ def doctor(ctx: click.Context, offline: bool, as_json: bool) -> int:
 
 
 def _run_checks(ctx: click.Context, offline: bool) -> Iterator[DoctorFinding]:
-    from hermes.cli.admin.environments import list_environments, try_environment
+    from hermes.cli.admin.environments import list_environments, try_copy, try_environment
 
     yield from check_python()
     yield from check_home(home_folder())
@@ -358,6 +368,8 @@ def _run_checks(ctx: click.Context, offline: bool) -> Iterator[DoctorFinding]:
             environment = try_environment(loaded)
         state: CheckState = "ok" if not environment.why else "problem" if wanted else "absent"
         yield DoctorFinding("place", state, f"{environment.name}: {environment.why or 'ready'}")
+    if loaded.settings.terminal.backend == "local" and sys.platform == "linux":
+        yield from check_copies(try_copy(loaded))
     yield from check_policy(loaded)
     yield from check_probes(loaded)
     yield from check_skills(loaded)

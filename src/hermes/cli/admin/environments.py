@@ -78,3 +78,21 @@ def try_environment(loaded: LoadedSettings) -> EnvironmentReadiness:
         )
     except OSError as error:
         return EnvironmentReadiness(name, str(error))
+
+
+def try_copy(loaded: LoadedSettings) -> EnvironmentReadiness:
+    """Make a copy of this machine as experiments do, and end it."""
+    from hermes.app.copies.host_copies import open_machine_copy
+    from hermes.environments.copies import DEFAULT_LIMITS
+
+    async def make_copy() -> None:
+        with anyio.fail_after(ENVIRONMENT_TIMEOUT_S):
+            await (await open_machine_copy(loaded.home, DEFAULT_LIMITS)).close()
+
+    try:
+        anyio.run(make_copy)
+    except TimeoutError:
+        return EnvironmentReadiness("local", f"none was made in {ENVIRONMENT_TIMEOUT_S:.0f} s")
+    except (HermesError, OSError) as error:
+        return EnvironmentReadiness("local", str(error))
+    return EnvironmentReadiness("local")

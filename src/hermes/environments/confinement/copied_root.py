@@ -92,7 +92,7 @@ class CopiedRoot:
 
 
 def read_mounts(text: str) -> list[MountedFolder]:
-    """From a mountinfo, in the order in which they were mounted."""
+    """From a mountinfo, parents before what is mounted in them: it may list them in any order."""
     found: dict[str, MountedFolder] = {}
     for line in text.splitlines():
         before, _, after = line.partition(" - ")
@@ -103,7 +103,7 @@ def read_mounts(text: str) -> list[MountedFolder]:
         read_only = "ro" in fields[5].split(",") or "ro" in rest[2].split(",")
         found.pop(path, None)  # a later mount at the same place covers it
         found[path] = MountedFolder(path, rest[0], read_only=read_only)
-    return list(found.values())
+    return sorted(found.values(), key=lambda each: each.path.rstrip("/").count("/"))
 
 
 def _unescape(text: str) -> str:
@@ -251,6 +251,10 @@ def _hide_file(path: str) -> None:
         content = without_hashes(path) if path in ACCOUNT_FILES else b""
     except (FileNotFoundError, PermissionError):
         return  # the caller cannot read it either
+    try:
+        os.lstat(_inside(path))
+    except FileNotFoundError:
+        return  # the file system with it is not in the copy
     name = f"hidden-{status.st_dev}-{status.st_ino}"
     make_stand_in(name, os.open(".", os.O_RDONLY | os.O_CLOEXEC), status, content)
     attach_mount(clone_mount(name, namespaces.MOUNT_READ_ONLY), _inside(path))
