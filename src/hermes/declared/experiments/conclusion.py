@@ -47,7 +47,8 @@ def _ordered(suspects: Sequence[Suspect], setup: CopySetup) -> list[str]:
     def is_foreign(suspect: Suspect) -> bool:
         key = suspect.change.item.key
         return not any(
-            service.name == key.removesuffix(".service") or any(map(service.concerns, suspect.paths))
+            service.name == key.removesuffix(".service")
+            or any(map(service.concerns, suspect.paths))
             for service in failing
         )
 
