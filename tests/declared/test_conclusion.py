@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
+from tests.declared.test_copy_trial import MemoryCopy
 
 from hermes.declared.experiments.conclusion import conclude_unproved
 from hermes.declared.experiments.copied_checks import CheckReading, ExpectedReadings
@@ -14,7 +15,6 @@ from hermes.declared.experiments.suspects import Suspect
 from hermes.declared.state import Item, ItemId, StateChange
 from hermes.declared.store import StateStore
 from hermes.environments.copies import CopyLimits, CopyService, HostCopy
-from tests.declared.test_copy_trial import MemoryCopy
 
 pytestmark = pytest.mark.anyio
 DATA = "/srv/ledger: data of a running program: it is written all the time"
