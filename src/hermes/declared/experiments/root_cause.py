@@ -1,9 +1,10 @@
 """Finds the root cause of a fault by experiments on copies of the host.
 
 An unchanged copy must fail as the host does. With all changes reverted it must pass: otherwise the
-copy itself may not be able to pass, and nothing is known. Then the smallest set of changes is searched that is sufficient for the fault, and it is
-confirmed that the fault is gone when only these are reverted. A rehearsal of the revert confirms
-this, too: it ends with a copy that passes with only these reverted.
+copy itself may not be able to pass, and nothing is known. Then the smallest set of changes is
+searched that is sufficient for the fault, and it is confirmed that the fault is gone when only
+these are reverted. A rehearsal of the revert confirms this, too: it ends with a copy that passes
+with only these reverted.
 """
 
 from collections.abc import Awaitable, Callable, Sequence
