@@ -16,6 +16,7 @@ import pytest
 from hermes_command import Hermes
 from rich.console import Console
 
+from hermes.cli.admin.status import gravest_first
 from hermes.cli.incidents.live_state import (
     MAX_COMMANDS,
     LiveIncident,
@@ -26,13 +27,20 @@ from hermes.cli.incidents.live_view import render_live_view
 from hermes.cli.render.terminal_text import display_width
 from hermes.core.events import Event
 from hermes.core.events.approvals import ActionAnnounced, ApprovalRequested, ApprovalSettled
-from hermes.core.events.incidents import IncidentRecovered, IncidentReopened, LayerInvestigated
+from hermes.core.events.incidents import (
+    IncidentOpened,
+    IncidentRecovered,
+    IncidentReopened,
+    LayerInvestigated,
+    Severity,
+)
 from hermes.core.events.operations import (
     NotificationAttempted,
     NotificationQueued,
     NotificationSent,
 )
 from hermes.core.events.tools import ToolApproved
+from hermes.core.incident import opened_incident
 from hermes.core.protocols import JournalRecord
 from hermes.memory.journal.sqlite_journal import SqliteJournal
 
@@ -293,3 +301,13 @@ def read_until(descriptor: int, words: str) -> str:
         assert time.monotonic() < deadline, shown
         shown += os.read(descriptor, 65_536).decode(errors="replace")
     return shown
+
+
+def test_status_names_the_gravest_open_incident_first_and_the_newest_of_those() -> None:
+    at = datetime(2026, 3, 2, tzinfo=UTC)
+    graded: dict[str, Severity] = {"a": "P2", "b": "P2", "c": "P3"}
+    opened = [
+        opened_incident(IncidentOpened(run=id, at=at, incident=id, title=id, severity=severity))
+        for id, severity in graded.items()
+    ]
+    assert [each.details.title for each in gravest_first(opened)] == ["b", "a", "c"]

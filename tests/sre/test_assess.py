@@ -234,6 +234,15 @@ def test_what_the_looks_print_is_read_and_what_is_cut_off_does_no_harm() -> None
     )
 
 
+def test_a_restart_is_no_symptom_when_it_is_not_known_how_long_the_unit_runs() -> None:
+    said = "unit=web.service ActiveState=active MainPID=7 NRestarts=7"
+    facts = AlertFacts(title="web: no answer", labels={"service": "web"})
+    for times, expected in ("", []), (" rss=9 up=3", ["was restarted 7 times, and runs for 3.0 s"]):
+        observed = HostObservation(state=parse_host_state(said + times))
+        found = find_symptoms(facts, observed)
+        assert [each.removeprefix("web.service ") for each in found] == expected
+
+
 def test_numbers_are_found_beside_signs_and_never_in_dates() -> None:
     assert numbers_in_line("2026-11-15 08:52:00 alarm value=0.2 max=0 at web-2:8080") == [
         "0.2",

@@ -1,5 +1,6 @@
 """`hermes status`: what runs, what is open, the configuration, and what today has cost."""
 
+from collections.abc import Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import cast
@@ -83,10 +84,15 @@ def _process_state(loaded: LoadedSettings, run: str, advice: str) -> str:
     return "running" if running else f"not running; {advice}"
 
 
+def gravest_first(incidents: Sequence[Incident]) -> list[Incident]:
+    """Of one severity the newest first."""
+    return sorted(reversed(incidents), key=lambda each: each.severity)
+
+
 def _open_incidents_text(titles: list[str]) -> str:
     if not titles:
         return "none open"
-    return f"{len(titles)} open: {clip(clean(titles[-1]), 60)} (hermes incident list --open)"
+    return f"{len(titles)} open: {clip(clean(titles[0]), 60)} (hermes incident list --open)"
 
 
 def _approvals_text(waiting: int) -> str:
@@ -169,7 +175,7 @@ def _journal_summary(loaded: LoadedSettings) -> dict[str, object]:
         return {
             "open_incidents": [
                 _incident_title(each)
-                for each in await list_incidents(journal, kinds=LISTING_KINDS)
+                for each in gravest_first(await list_incidents(journal, kinds=LISTING_KINDS))
                 if each.unresolved
             ],
             "waiting_approvals": sum(1 for _ in approvals.open_questions(datetime.now(UTC))),

@@ -42,7 +42,8 @@ class UnitState(Value, kw_only=True, frozen=True):
     restarts: int = 0
     pid: int = 0
     rss: int = 0
-    up: int = 0
+    up: int | None = None
+    """Seconds; None: not known."""
 
 
 class LogSummary(Value, kw_only=True, frozen=True):
@@ -186,7 +187,7 @@ def _parse_unit(name: str, found: dict[str, str]) -> UnitState:
         restarts=_parse_int(found.get("NRestarts")),
         pid=_parse_int(found.get("MainPID")),
         rss=_parse_int(found.get("rss")),
-        up=_parse_int(found.get("up")),
+        up=_parse_int(found["up"]) if "up" in found else None,
     )
 
 
