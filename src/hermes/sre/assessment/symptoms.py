@@ -296,8 +296,11 @@ def _unit_symptoms(observation: HostObservation, subject: str) -> Iterator[str]:
             yield f"{unit.name} is {unit.active}"
         elif unit.name == subject and unit.active == "inactive":
             yield f"{unit.name} is not running"
-        elif unit.restarts and unit.up is not None and unit.up < (
-            SINGLE_RESTART_SETTLED_S if unit.restarts == 1 else REPEATED_RESTARTS_SETTLED_S
+        elif (
+            unit.restarts
+            and unit.up is not None
+            and unit.up
+            < (SINGLE_RESTART_SETTLED_S if unit.restarts == 1 else REPEATED_RESTARTS_SETTLED_S)
         ):
             up = format_duration(unit.up)
             yield f"{unit.name} was restarted {unit.restarts} times, and runs for {up}"
