@@ -4,6 +4,11 @@ usage: python bench/mcp_conformance.py SUITE [--scenario NAME]
 
 SUITE is the folder in which `npm install @modelcontextprotocol/conformance` was run; the suite
 needs Node 22 or newer on the PATH. It is no part of CI: CI has no npm.
+
+The suite says which scenarios a released revision of the protocol requires. From 0.2 on it has
+sets of requirements, and each set is run; before, each scenario names its revisions. What no
+released revision requires (drafts, extensions, what was added after the release) is run too, and
+printed apart.
 """
 
 import argparse
@@ -15,15 +20,19 @@ import subprocess
 import sys
 import tempfile
 import threading
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
 from functools import partial
+from http import HTTPStatus
 from pathlib import Path
+from tempfile import NamedTemporaryFile
 from typing import Any
 
 import anyio
 import httpx2
 
 from hermes.app.mcp.servers import open_servers
-from hermes.core.errors import HermesError
 from hermes.integrations.mcp.connection import ConnectionHooks
 from hermes.integrations.mcp.logins import LoginStore
 from hermes.integrations.mcp.oauth import log_in, open_redirect_listener
@@ -43,11 +52,25 @@ CLIENT_SCENARIOS = (
 """Those of the released revisions; drafts and extensions are left out."""
 SERVER_SCENARIOS = ("server-initialize", "ping", "tools-list", "dns-rebinding-protection")
 """The others ask for tools, prompts and resources of the suite, which Hermes does not have."""
+PARTS_OF_THE_SUITE = re.compile(
+    r"(logging|completion|tools-call|json-schema|elicitation|server-sse|prompts|tasks)-"
+    r"|(resources-(read|templates|subscribe|unsubscribe)|input-required-result|sep-2640)"
+    r"|http-custom-header-server"
+)
+"""Scenarios for servers that ask for tools, prompts and resources of the suite."""
+CHECKS_OF_PARTS = """\
+server:
+- caching:sep-2549-prompts-list-caching-hints
+- server-stateless:sep-2575-server-rejects-undeclared-capability
+- server-stateless:sep-2575-missing-capability-http-400
+"""
+"""Checks, in scenarios that are run, which ask for a prompt or a tool of the suite."""
 ARGUMENTS: dict[str, dict[str, Any]] = {"add_numbers": {"a": 5, "b": 3}}
 LIMITS = ServerLimits(restart_delays_s=(), connect_s=60.0)
 SCENARIO_TIMEOUT_S = 120.0
 
 
+Call = tuple[str, dict[str, Any]]
 CLIENT_DOCUMENT = "https://conformance-test.local/client-metadata.json"
 """The address that the suite expects from a client that has a document about itself."""
 WANTED_SCOPE = re.compile(r'hermes mcp login suite --scope "([^"]+)"')
@@ -65,22 +88,26 @@ async def play_client(url: str) -> None:
             context = {"client_id": CLIENT_DOCUMENT}
         if scenario.startswith("auth/"):
             await _log_in(home, url, context)
+        calls = [(each["name"], each["arguments"]) for each in context.get("toolCalls", ())]
         try:
-            await _call_all(home, pin)
+            await _call_all(home, pin, calls)
         except NeedsPerson as error:
             wanted = WANTED_SCOPE.search(str(error))
             if wanted is None:
                 raise
             await _log_in(home, url, {**context, "scope": wanted[1]})
-            await _call_all(home, pin)
+            await _call_all(home, pin, calls)
 
 
-async def _call_all(home: Path, pin: ServerPin) -> None:
+async def _call_all(home: Path, pin: ServerPin, calls: Sequence[Call]) -> None:
+    """Each tool once, unless the suite says which calls it wants."""
     async with open_servers(load(home=home), home, None, LIMITS) as servers:
         server = servers.server(pin)
-        for tool in (await server.listing())[1]:
-            arguments = ARGUMENTS.get(tool.name, {})
-            await server.call(make_pin(tool, None, ""), arguments, run="r", ask=_answer)
+        tools = {tool.name: tool for tool in (await server.listing())[1]}
+        for name, arguments in calls or [(name, ARGUMENTS.get(name, {})) for name in tools]:
+            if name == "json_schema_echo":
+                arguments = {"schema": tools["json_schema_2020_12_tool"].input_schema}
+            await server.call(make_pin(tools[name], None, ""), arguments, run="r", ask=_answer)
 
 
 async def _log_in(home: Path, url: str, context: dict[str, Any]) -> None:
@@ -102,50 +129,92 @@ async def _answer(question: str, choices: Any) -> str:
     return next(iter(choices), "")
 
 
-def run_scenario(suite: Path, *words: str) -> tuple[bool, str]:
-    program = suite / "node_modules/@modelcontextprotocol/conformance/dist/index.js"
-    path = f"{suite / 'node_modules/.bin'}:{os.environ['PATH']}"
-    done = subprocess.run(
-        ["node", str(program), *words],
-        env={**os.environ, "PATH": path},
-        capture_output=True,
-        text=True,
-        timeout=2 * SCENARIO_TIMEOUT_S,
-        check=False,
-    )
-    return done.returncode == 0, (done.stdout + done.stderr)[-2_000:]
+@dataclass(frozen=True)
+class Scenario:
+    role: str
+    name: str
+    revision: str = ""
+    apart: str = ""
+    """Why no released revision requires it."""
+
+    def __str__(self) -> str:
+        return " ".join(filter(None, (self.role, self.revision, self.name)))
 
 
-def check_clients(suite: Path, only: str) -> list[tuple[str, bool, str]]:
-    command = f"{sys.executable} {Path(__file__).resolve()} --play"
-    timeout = str(int(SCENARIO_TIMEOUT_S * 1_000))
-    return [
-        (f"client {name}", *run_scenario(
-            suite, "client", "--command", command, "--scenario", name, "--timeout", timeout
-        ))
-        for name in CLIENT_SCENARIOS
-        if only in ("", name)
-    ]  # fmt: skip
+class Suite:
+    def __init__(self, folder: Path) -> None:
+        package = folder / "node_modules/@modelcontextprotocol/conformance"
+        self._program = str(package / "dist/index.js")
+        self._path = f"{folder / 'node_modules/.bin'}:{os.environ['PATH']}"
+        self.version = json.loads((package / "package.json").read_text())["version"]
+        self._revisions = sorted(each.stem for each in (package / "requirements").glob("*.yaml"))
+
+    def scenarios(self) -> list[Scenario]:
+        """What the suite lists, without what asks a server for parts of the suite."""
+        found = [each for revision in self._revisions for each in self._required(revision)]
+        return [
+            each
+            for each in found or self._dated()
+            if each.role == "client" or not PARTS_OF_THE_SUITE.match(each.name)
+        ]
+
+    def _required(self, revision: str) -> Iterator[Scenario]:
+        role = apart = ""
+        for line in self._run("list", "--requirements", revision)[1].splitlines():
+            if heading := re.match(r"(Server|Client) scenarios", line):
+                role, apart = heading[1].lower(), ""
+            elif heading := re.match(r"  ([a-z-]+) \(\d+\):", line):
+                apart = heading[1]
+            elif item := re.match(r" +- (\S+)(?: \[(\w+)\])?$", line):
+                yield Scenario(item[2] or role, item[1], revision, apart)
+
+    def _dated(self) -> Iterator[Scenario]:
+        for role in ("client", "server"):
+            for line in self._run("list", f"--{role}")[1].splitlines():
+                if item := re.match(r" +- (\S+) \[(.*)\]$", line):
+                    apart = "" if re.search(r"\d{4}-\d\d-\d\d", item[2]) else item[2]
+                    yield Scenario(role, item[1], apart=apart)
+
+    def play(self, scenario: Scenario, target: str) -> tuple[bool, str]:
+        words = [scenario.role, "--scenario", scenario.name]
+        words += ["--timeout", str(int(SCENARIO_TIMEOUT_S * 1_000))] * bool(self._revisions)
+        words += ["--spec-version", scenario.revision] * bool(scenario.revision)
+        if scenario.role == "client":
+            return self._run(*words, "--command", target)
+        with NamedTemporaryFile("w", suffix=".yaml") as expected:
+            known = [line for line in CHECKS_OF_PARTS.splitlines() if scenario.name in line]
+            if known and self._revisions:
+                expected.write("\n".join(["server:", *known]))
+                expected.flush()
+                words += ["--expected-failures", expected.name]
+            return self._run(*words, "--url", target)
+
+    def _run(self, *words: str) -> tuple[bool, str]:
+        done = subprocess.run(
+            ["node", self._program, *words],
+            env={**os.environ, "PATH": self._path},
+            capture_output=True,
+            text=True,
+            timeout=2 * SCENARIO_TIMEOUT_S,
+            check=False,
+        )
+        return done.returncode == 0, done.stdout + done.stderr
 
 
-def check_server(suite: Path, only: str) -> list[tuple[str, bool, str]]:
-    """Against the endpoint that `hermes up` has at `/mcp`, without its token."""
+@contextmanager
+def running_server() -> Iterator[str]:
+    """The address of the endpoint that `hermes up` has at `/mcp`, without its token."""
     with socket.socket() as listener:
         listener.bind(("127.0.0.1", 0))
         port = listener.getsockname()[1]
     server = subprocess.Popen([sys.executable, __file__, "--serve", str(port)])
     try:
-        url = f"http://localhost:{port}/mcp"
         for _ in range(600):
             with socket.socket() as probe:
                 if probe.connect_ex(("127.0.0.1", port)) == 0:
                     break
             threading.Event().wait(0.1)
-        return [
-            (f"server {name}", *run_scenario(suite, "server", "--url", url, "--scenario", name))
-            for name in SERVER_SCENARIOS
-            if only in ("", name)
-        ]
+        yield f"http://localhost:{port}/mcp"
     finally:
         server.terminate()
         server.wait()
@@ -154,13 +223,10 @@ def check_server(suite: Path, only: str) -> list[tuple[str, bool, str]]:
 async def serve(port: int) -> None:
     import uvicorn  # noqa: PLC0415 - only here
 
-    from hermes.integrations.mcp.server import HttpEndpoint, build_server  # noqa: PLC0415
+    from hermes.app.application import open_application  # noqa: PLC0415
+    from hermes.app.web.mcp_service import HttpMcpService  # noqa: PLC0415
+    from hermes.core.events.incidents import IncidentOpened  # noqa: PLC0415
     from hermes.plumbing.http_service import HttpRefusal, HttpRequest  # noqa: PLC0415
-
-    async def refuse(*_: object) -> str:
-        raise HermesError("only for the suite")
-
-    endpoint = HttpEndpoint(build_server([], refuse, refuse, "1"))
 
     async def application(scope: Any, receive: Any, send: Any) -> None:
         headers = {name.decode(): value.decode() for name, value in scope["headers"]}
@@ -174,7 +240,9 @@ async def serve(port: int) -> None:
             method=scope["method"], path=scope["path"], headers=headers, body=body
         )
         try:
-            reply = await endpoint.respond(request)
+            if request.method != "POST":  # the route of the product takes nothing else
+                raise HttpRefusal(HTTPStatus.METHOD_NOT_ALLOWED, "only POST")
+            reply = await service.respond(request)
             status, content, kind = reply.status, reply.body, reply.content_type
         except HttpRefusal as refusal:
             status, content, kind = refusal.status, str(refusal).encode(), "text/plain"
@@ -183,21 +251,42 @@ async def serve(port: int) -> None:
         await send({"type": "http.response.body", "body": content})
 
     config = uvicorn.Config(application, port=port, log_level="critical", lifespan="off")
-    async with endpoint.opened():
-        await uvicorn.Server(config).serve()
+    with tempfile.TemporaryDirectory() as folder:
+        home = Path(folder)
+        async with (
+            open_application(load(home=home), origin="mcp", directory=home) as opened,
+            anyio.create_task_group() as group,
+        ):
+            incident = IncidentOpened(run="i", incident="i", title="web is down", severity="P1")
+            await opened.bus.publish(incident)
+            service = HttpMcpService(opened, group)
+            await uvicorn.Server(config).serve()
+            group.cancel_scope.cancel()
 
 
-def main() -> None:
+def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("suite", type=Path)
     parser.add_argument("--scenario", default="")
     given = parser.parse_args()
-    rows = [*check_clients(given.suite, given.scenario), *check_server(given.suite, given.scenario)]
-    for name, passed, output in rows:
-        print(f"{'passed' if passed else 'FAILED'}  {name}")
-        if not passed:
-            print("    " + output.replace("\n", "\n    "))
-    print(f"{sum(passed for _, passed, _ in rows)} of {len(rows)} scenarios passed")
+    suite = Suite(given.suite)
+    client = f"{sys.executable} {Path(__file__).resolve()} --play"
+    required = list[tuple[Scenario, bool]]()
+    with running_server() as server:
+        for scenario in suite.scenarios():
+            if given.scenario not in ("", scenario.name):
+                continue
+            passed, output = suite.play(scenario, client if scenario.role == "client" else server)
+            apart = f"  (not required: {scenario.apart})" if scenario.apart else ""
+            print(f"{'passed' if passed else 'FAILED'}  {scenario}{apart}", flush=True)
+            if not apart:
+                required.append((scenario, passed))
+                if not passed:
+                    print("    " + output[-2_000:].replace("\n", "\n    "))
+    for role in ("client", "server"):
+        verdicts = [passed for scenario, passed in required if scenario.role == role]
+        print(f"suite {suite.version}, {role}: {sum(verdicts)} of {len(verdicts)} required passed")
+    return 0 if all(passed for _, passed in required) else 1
 
 
 if __name__ == "__main__":
@@ -207,4 +296,4 @@ if __name__ == "__main__":
         case ["--serve", port]:
             anyio.run(serve, int(port))
         case _:
-            main()
+            sys.exit(main())

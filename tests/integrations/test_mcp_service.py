@@ -60,5 +60,6 @@ async def test_a_client_over_stdio_reads_reports_and_gives_tasks(tmp_path: Path)
         assert await call("ask", task="make a file") == "I may not."
         assert not (tmp_path / "made").exists()
         assert "error: there is no tool" in await call("approve", id="x")
+        assert (await client.list_resources()).resources == []
         with pytest.raises(Exception, match="there is no resource"):
             await client.read_resource("hermes://approvals/1")

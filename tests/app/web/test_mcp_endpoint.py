@@ -10,6 +10,7 @@ from mcp import Client
 from mcp.client.streamable_http import streamable_http_client
 
 from hermes.core.events.approvals import ApprovalSettled
+from hermes.core.events.incidents import IncidentOpened
 from hermes.core.events.runs import RunStarted
 
 pytestmark = [pytest.mark.anyio, pytest.mark.command]
@@ -121,3 +122,17 @@ async def test_what_is_no_message_is_refused(tmp_path: Path, body: bytes) -> Non
         headers = {"content-type": "application/json", "accept": "application/json"}
         answer = await http.post("/mcp", content=body, headers=headers)
         assert 400 <= answer.status_code < 500
+
+
+async def test_the_latest_incidents_are_resources(tmp_path: Path) -> None:
+    opened = IncidentOpened(run="inc-1", incident="inc-1", title="web down", severity="P1")
+    async with api_server(tmp_path) as server:
+        await server.journal.append(opened)
+        async with (
+            server.client(await server.token()) as http,
+            Client(streamable_http_client(f"{server.address}/mcp", http_client=http)) as client,
+        ):
+            (listed,) = (await client.list_resources()).resources
+            (read,) = (await client.read_resource(listed.uri)).contents
+        assert (listed.name, listed.description) == ("inc-1", "web down")
+        assert "web down" in str(read)

@@ -58,6 +58,11 @@ class McpService:
         context: Any = None
         return await found(context, arguments)
 
+    async def incident_titles(self) -> dict[str, str]:
+        """Of the latest incidents, by their ids."""
+        known = await list_incidents(self._application.journal, drills=False, kinds=STATE_KINDS)
+        return {each.details.incident: each.details.title for each in known[::-1][:MAX_LISTED]}
+
     async def incident_report(self, id: str) -> str:
         run = (await find_incident(self._application.journal, id)).run
         records = await read_incident_records(self._application.journal, run)
@@ -220,7 +225,9 @@ def make_server(service: McpService) -> Any:
     except ImportError as error:
         raise SettingsError(f"{INSTALL_HINT} ({error})") from error
     specs = [each.spec for each in service.tools.values()]
-    return build_server(specs, service.call, service.incident_report, __version__)
+    return build_server(
+        specs, service.call, service.incident_titles, service.incident_report, __version__
+    )
 
 
 async def serve_stdio(loaded: LoadedSettings, folder: Path) -> None:

@@ -34,10 +34,16 @@ INSTRUCTIONS = (
 CallTool = Callable[[str, Mapping[str, Any]], Awaitable[str]]
 """Runs one of the offered tools. Raises `HermesError`."""
 ReadIncident = Callable[[str], Awaitable[str]]
+ListIncidents = Callable[[], Awaitable[Mapping[str, str]]]
+"""The latest incidents by their ids, with their titles."""
 
 
 def build_server(
-    specs: Sequence[ToolSpec], call: CallTool, read_incident: ReadIncident, version: str
+    specs: Sequence[ToolSpec],
+    call: CallTool,
+    list_incidents: ListIncidents,
+    read_incident: ReadIncident,
+    version: str,
 ) -> Any:
     async def list_tools(_context: Any, _params: Any) -> types.ListToolsResult:
         return types.ListToolsResult(tools=[_describe(spec) for spec in specs])
@@ -49,6 +55,20 @@ def build_server(
             text, failed = str(error), True
         return types.CallToolResult(
             content=[types.TextContent(type="text", text=text)], is_error=failed
+        )
+
+    async def list_resources(_context: Any, _params: Any) -> types.ListResourcesResult:
+        found = await list_incidents()
+        return types.ListResourcesResult(
+            resources=[
+                types.Resource(
+                    uri=f"{INCIDENT_URI}{id}",
+                    name=id,
+                    description=title,
+                    mime_type="text/markdown",
+                )
+                for id, title in found.items()
+            ]
         )
 
     async def list_templates(_context: Any, _params: Any) -> types.ListResourceTemplatesResult:
@@ -74,6 +94,7 @@ def build_server(
         instructions=INSTRUCTIONS,
         on_list_tools=list_tools,
         on_call_tool=call_tool,
+        on_list_resources=list_resources,
         on_list_resource_templates=list_templates,
         on_read_resource=read_resource,
     )
