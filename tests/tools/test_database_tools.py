@@ -15,7 +15,7 @@ import pytest
 from tool_setup import ToolSetup, local
 
 from hermes.app.systems import BUNDLED_TOOLS_FOLDER
-from hermes.tools.connected_command import CommandConnection
+from hermes.tools.connected_command import CommandConnection, advise
 from hermes.tools.yaml_tools import load_tool_folder
 
 pytestmark = [pytest.mark.anyio, pytest.mark.daemon]
@@ -223,11 +223,14 @@ async def test_mariadb_answers_and_refuses_to_write(
             assert "READ ONLY" in run_as_query(mysql, statement), statement
         assert "n\n3" in await setup.ok("mysql_query", sql=counted)
         assert await setup.ok("mysql_problems") == "[no output]"
+        hidden = await setup.ok("mysql_query", sql="select n from orders", limit=2)
+        assert "more lines were left out" in hidden, "the names of the columns and one row"
+        assert "left out" not in await setup.ok("mysql_query", sql="select n from orders", limit=4)
+        assert "0x00FF" in await setup.ok("mysql_query", sql="select x'00ff' as b from orders")
 
 
-def limit_memory(connection: CommandConnection) -> None:
-    setting = ("config", "set", "maxmemory", "500000")
-    command = ["redis-cli", *connection.options.split(), *setting]
+def configure(connection: CommandConnection, *setting: str) -> None:
+    command = ["redis-cli", *connection.options.split(), "config", "set", *setting]
     subprocess.run(command, check=True, capture_output=True)
 
 
@@ -237,8 +240,11 @@ async def test_redis_answers_each_tool(redis: CommandConnection, tmp_path: Path)
         assert "ERR" not in await setup.ok("redis_slowlog")
         assert "cmd=client" in await setup.ok("redis_clients")
         assert await setup.ok("redis_problems") == "[no output]"
-        limit_memory(redis)
+        configure(redis, "maxmemory", "500000")
         assert "memory are used (noeviction)" in await setup.ok("redis_problems")
+        configure(redis, "requirepass", "another")
+        for name in ("redis_info", "redis_problems"):
+            assert "hermes config set REDISCLI_AUTH" in await setup.ok(name)
 
 
 async def test_a_server_that_is_away_is_a_problem(tmp_path: Path) -> None:
@@ -246,4 +252,37 @@ async def test_a_server_that_is_away_is_a_problem(tmp_path: Path) -> None:
     for kind, client in (("postgres", "psql"), ("redis", "redis-cli")):
         need_root(shutil.which(client) is not None, client)
         async with open_setup(kind, away, tmp_path) as setup:
-            assert "refused" in await setup.ok(f"{kind}_problems")
+            found = await setup.ok(f"{kind}_problems")
+            assert "refused" in found
+            assert "check that it runs" in found
+
+
+@pytest.mark.parametrize(
+    ("kind", "answer", "advice"),
+    [
+        ("redis", "NOAUTH Authentication required.", "REDISCLI_AUTH"),
+        ("redis", "[exit code 124]", "did not answer in time"),
+        ("mysql", "ERROR 1045 (28000): Access denied for user 'a'@'b'", "~/.my.cnf"),
+        ("mysql", "ERROR 1049 (42000): Unknown database 'shopp'", "`database` of"),
+        ("mysql", "ERROR 2005 (HY000): Unknown server host 'x' (-2)", "`host` and `port`"),
+        ("postgres", "psql: error: fe_sendauth: no password supplied", "~/.pgpass"),
+        (
+            "postgres",
+            'psql: error: connection to server at "::1", port 1 failed: timeout expired',
+            "`host` and `port`",
+        ),
+        (
+            "postgres",
+            'psql: error: connection to server at "::1", port 1 failed: FATAL:  '
+            'password authentication failed for user "a"',
+            "~/.pgpass",
+        ),
+        ("postgres", "text\nthe log says: NOAUTH Authentication required.", ""),
+        ("mysql", "ERROR 1045 (28000): in a row\n" + "row\n" * 500, ""),
+        ("kubernetes", "NOAUTH Authentication required.", ""),
+    ],
+)
+def test_a_failure_says_what_to_do_about_it(kind: str, answer: str, advice: str) -> None:
+    found = advise(kind, answer)
+    assert advice in found
+    assert bool(found) is bool(advice)

@@ -22,6 +22,32 @@ CONNECTION = "connection"
 BEFORE = "before"
 """The slot of an undo command for what was read before the change."""
 ExecuteCall = Callable[[ToolCall], Awaitable[ToolResult]]
+_LONGEST_FAILURE = 1_000
+"""Characters; a longer answer holds data, whatever words are in it."""
+_ADVICE = (
+    (
+        r"NOAUTH|WRONGPASS|ERROR 1045 |ERR AUTH|fe_sendauth|psql: .*(password|authentication)",
+        "the account or its password was refused: `user` of tools.databases.NAME in config.yaml "
+        "names the account, the password is in {password}",
+    ),
+    (
+        r"ERROR 1049 |psql: .*database \".*\" does not exist",
+        "`database` of tools.databases.NAME in config.yaml names one that is not there",
+    ),
+    (
+        r"ERROR 20(0[2-5]|13) |Could not connect|psql: .*(connection to server|translate host)"
+        r"|it does not answer|\[exit code 124\]",
+        "the server was not reached, or did not answer in time: check that it runs, and `host` and "
+        "`port` of tools.databases.NAME in config.yaml",
+    ),
+)
+"""What a client of a database prints when it failed, and how to go on."""
+_PASSWORDS = {
+    "postgres": "~/.pgpass (mode 0600)",
+    "mysql": "~/.my.cnf ([client], password=)",
+    "redis": "REDISCLI_AUTH (`hermes config set REDISCLI_AUTH <password>` and "
+    "`hermes config set terminal.pass_variables REDISCLI_AUTH`)",
+}
 _PLAIN_VALUE = re.compile(r"[\w.:/@=-]{1,200}")
 
 
@@ -92,7 +118,8 @@ class ConnectedCommand:
 
     async def __call__(self, context: ToolContext, arguments: Mapping[str, Any]) -> str:
         undo = await self.undo_note(context.call, arguments)
-        return "\n".join(filter(None, (await self._inner(context, arguments), undo)))
+        answer = await self._inner(context, arguments)
+        return "\n".join(filter(None, (answer, advise(self._kind, answer), undo)))
 
     def validate(self, arguments: Mapping[str, Any]) -> str:
         return self._inner.command(arguments)
@@ -127,3 +154,13 @@ class ConnectedCommand:
                 return "[no undo is known: what was there before could not be read]"
             given[BEFORE] = value
         return f"[to undo: {back.command(given)}]"
+
+
+def advise(kind: str, answer: str) -> str:
+    """Return what a person does about a failure of the connection; empty for any other answer."""
+    if kind not in _PASSWORDS or len(answer) > _LONGEST_FAILURE:
+        return ""
+    for pattern, advice in _ADVICE:
+        if re.search(rf"^({pattern})", answer, re.MULTILINE):
+            return f"[{advice.format(password=_PASSWORDS[kind])}; see docs/how-to/databases.md]"
+    return ""
