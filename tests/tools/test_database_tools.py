@@ -224,7 +224,7 @@ async def test_mariadb_answers_and_refuses_to_write(
         assert "n\n3" in await setup.ok("mysql_query", sql=counted)
         assert await setup.ok("mysql_problems") == "[no output]"
         hidden = await setup.ok("mysql_query", sql="select n from orders", limit=2)
-        assert "more lines were left out" in hidden, "the names of the columns and one row"
+        assert "more lines were left out" in hidden and len(hidden.splitlines()) == 2
         assert "left out" not in await setup.ok("mysql_query", sql="select n from orders", limit=4)
         assert "0x00FF" in await setup.ok("mysql_query", sql="select x'00ff' as b from orders")
 
