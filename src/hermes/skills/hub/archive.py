@@ -2,10 +2,14 @@
 
 import io
 import lzma
+import re
 import tarfile
+import unicodedata
 import zlib
 from collections.abc import Iterable, Iterator
 from pathlib import Path, PurePosixPath
+
+from msgspec.structs import replace
 
 from hermes.core.messages import Value
 from hermes.plumbing.yaml_document import YamlFileError
@@ -25,6 +29,8 @@ MAX_ARCHIVE_BYTES = 128 << 20
 MAX_UNPACKED_BYTES = 1 << 30
 MAX_ARCHIVE_FILES = 100_000
 _ENDLESS = "is too large"
+_FRONT_MATTER = re.compile(rb"(?:\xef\xbb\xbf)?---[ \t]*\r?\n.*?^---", re.DOTALL | re.MULTILINE)
+_NAME_LINE = re.compile(rb"^name[ \t]*:[^\r\n]*", re.MULTILINE)
 
 
 class FoundSkill(Value, kw_only=True, frozen=True):
@@ -118,8 +124,10 @@ def _read_skill(
     try:
         text = parse_skill_text(head.data.decode(), folder=name)
         description = text.description
-        if SKILL_NAME.fullmatch(text.name) and len(text.name) <= MAX_NAME_CHARS:
-            name = text.name
+        valid = make_skill_name(text.name)
+        if valid and valid != text.name:
+            own = [_rename(each, valid) if each is head else each for each in own]
+        name = valid or name
     except (YamlFileError, UnicodeDecodeError):
         pass  # the checks say what is wrong
     size = sum(len(each.data) for each in own)
@@ -128,6 +136,25 @@ def _read_skill(
     return FoundSkill(
         name=name, description=description, path=path, files=tuple(_strip_root(own, root))
     )
+
+
+def make_skill_name(title: str) -> str:
+    """A valid name from a title such as `Spring Boot Testing`; empty when nothing is left of it."""
+    plain = unicodedata.normalize("NFKD", title).encode("ascii", "ignore").decode().casefold()
+    return re.sub(r"[^a-z0-9]+", "-", plain)[:MAX_NAME_CHARS].strip("-")
+
+
+def _rename(head: SkillFile, name: str) -> SkillFile:
+    """With a valid name in the front matter: many repositories write a title there.
+
+    It is done whenever the skill is read, so that its digest stays the same between updates.
+    """
+    front = _FRONT_MATTER.match(head.data)
+    line = _NAME_LINE.search(head.data, 0, front.end()) if front else None
+    if line is None:
+        return head
+    data = head.data[: line.start()] + f"name: {name}".encode() + head.data[line.end() :]
+    return replace(head, data=data)
 
 
 def _strip_root(own: Iterable[SkillFile], root: str) -> Iterator[SkillFile]:
