@@ -7,10 +7,12 @@ import re
 import unicodedata
 from collections.abc import Iterator
 from functools import lru_cache
+from itertools import pairwise
 from urllib.parse import unquote
 
 from hermes.skills.scanner.finding import ScanFinding, line_number
 from hermes.skills.scanner.patterns import may_match
+from hermes.skills.scanner.reading_limits import is_reference
 
 _BIDI_CONTROLS = frozenset(
     "\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069\u061c\u200e\u200f"
@@ -20,6 +22,8 @@ _INVISIBLE_CHARACTERS = frozenset(
     "\u200b\u2060\u2061\u2062\u2063\u2064\u180e\u00ad\u115f\u1160\u3164\uffa0\u034f\u17b4\u17b5"
     "\u206a\u206b\u206c\u206d\u206e\u206f\ufff9\ufffa\ufffb"
 )
+_INVISIBLE = "invisible characters inside the text"
+MAX_STRAY_CHARACTERS = 8
 _JOINERS = frozenset("\u200c\u200d")
 _WITHOUT_HIDDEN = dict.fromkeys(map(ord, _INVISIBLE_CHARACTERS | _BIDI_CONTROLS | _JOINERS))
 _CONTROL_CHARACTER = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f\x80-\x84\x86-\x9f]|\r(?!\n)")
@@ -38,15 +42,29 @@ _LONG_REPETITION = re.compile(rf"\s{{{_MAX_REPEATED_CHARS},}}|(\S)\1{{{_MAX_REPE
 def check_hidden_text(file: str, text: str) -> Iterator[ScanFinding]:
     if text.startswith("\ufeff"):
         text = text[1:]
-    for number, line in enumerate(text.split("\n"), 1):
+    stray = is_reference(file) and _has_only_stray_characters(text)
+    for number, line in enumerate(text.replace("\r\n", "\n").split("\n"), 1):
         if line.isascii() and not _CONTROL_CHARACTER.search(line):
             continue
         for cause in _find_hidden_characters(line):
-            yield ScanFinding("unicode", file, number, cause)
+            yield ScanFinding("unicode", file, number, cause, not (stray and cause == _INVISIBLE))
+
+
+def _has_only_stray_characters(text: str) -> bool:
+    """Whether its invisible characters are too few to carry a message: converters leave some.
+
+    A word that one of them splits is joined again before it is read.
+    """
+    if text.isascii():
+        return True
+    found = [at for at, letter in enumerate(text) if letter in _INVISIBLE_CHARACTERS]
+    apart = all(after - before > 1 for before, after in pairwise(found))
+    return len(found) <= MAX_STRAY_CHARACTERS and apart
 
 
 def normalize_text(text: str) -> str:
-    """Without invisible characters, in Unicode form NFKC."""
+    """Without invisible characters, in Unicode form NFKC, with the line ends of Unix."""
+    text = text.replace("\r\n", "\n")
     if not text.isascii():
         text = unicodedata.normalize("NFKC", text.translate(_WITHOUT_HIDDEN))
     return _LONG_REPETITION.sub(_shorten_repetition, text)
@@ -65,7 +83,7 @@ def _find_hidden_characters(line: str) -> Iterator[str]:
     if any(letter in _DIRECTION_OVERRIDES for letter in line):
         yield "text that changes its direction: it is not displayed as it is read"
     if any(letter in _INVISIBLE_CHARACTERS for letter in line):
-        yield "invisible characters inside the text"
+        yield _INVISIBLE
     if any(
         letter == "\ufeff" or (letter in _JOINERS and not _joins_letters(line, at))
         for at, letter in enumerate(line)

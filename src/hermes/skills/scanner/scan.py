@@ -27,6 +27,7 @@ from hermes.skills.scanner.other_languages import check_other_code, check_string
 from hermes.skills.scanner.patterns import load_pattern, read_pattern_file
 from hermes.skills.scanner.purpose import DeclaredPurpose, read_purpose
 from hermes.skills.scanner.python.code_checks import check_python
+from hermes.skills.scanner.reading_limits import MAX_PROSE_CHARS, select_readable
 from hermes.skills.scanner.rules.backdoors import (
     check_always_blocked,
     check_backdoors,
@@ -60,7 +61,6 @@ from hermes.skills.scanner.shell_text import (
 
 MAX_SCANNED_FILE_BYTES = 1 << 20
 """Longer files are reported by the structure check."""
-MAX_PROSE_CHARS = 256 << 10
 _PROSE_SUFFIXES = (*DOCUMENT_SUFFIXES, ".yaml", ".yml", ".html", ".json", ".csv")
 _COMMENT_TEXT = re.compile(r"#[^\n]*|//[^\n]*|\"\"\"[\s\S]*?\"\"\"")
 WEAK_SIGNAL_LINES = 40
@@ -68,6 +68,7 @@ _DESCRIPTION_LINES = 5
 """The first lines of SKILL.md, with name and description."""
 _DOWNLOAD_AND_RUN_CAUSE = "code fetched from an unknown address is run without inspection"
 _HTTPS_HOST = re.compile(r"https://([a-z0-9-]+(?:\.[a-z0-9-]+)+)", re.IGNORECASE)
+_OWN_FILE = re.compile(r"(?<![\w/])(?:assets|scripts|resources)/[\w.-]")
 _TABLE_ROW = re.compile(r"\s*\|")
 _LIST_LINE = re.compile(r"^[ \t]*(?:\||[-*+] |\d+[.)] )[^\n]*$", re.MULTILINE)
 _BLOCK_QUOTE = re.compile(r"^[ \t]*>[^\n]*$", re.MULTILINE)
@@ -114,10 +115,13 @@ def scan_skill(
         for entry in entries
         if not entry.link and _is_text(entry.data) and len(entry.data) <= MAX_SCANNED_FILE_BYTES
     ]
+    for entry in readable:
+        found += check_hidden_text(entry.path, entry.text)
+    readable, left_out = select_readable(readable)
+    found += left_out
     texts = [(entry.path, normalize_text(entry.text)) for entry in readable]
     present = frozenset(entry.path for entry in entries)
     for entry, (_, text) in zip(readable, texts, strict=True):
-        found += check_hidden_text(entry.path, entry.text)
         found += check_expansion(entry.path, entry.text)
         found += _check_file(entry.path, text, read_effects, purpose)
         found += check_install_hooks(entry.path, entry.text, present)
@@ -147,9 +151,9 @@ def _check_file(
     )
     yield from check_prose(path, prose)
     if len(prose) > MAX_PROSE_CHARS and path.endswith(DOCUMENT_SUFFIXES):
-        yield ScanFinding("structure", path, 1, "too much text to read")
-    else:
-        yield from check_sentences(path, prose[:MAX_PROSE_CHARS].casefold(), purpose)
+        cause = f"too much text to read: what follows {MAX_PROSE_CHARS:,} characters was not"
+        yield ScanFinding("structure", path, 1, cause)
+    yield from check_sentences(path, prose[:MAX_PROSE_CHARS].casefold(), purpose)
     for line, inside in decode_hidden_texts(text):
         yield from _check_decoded_text(path, line, inside)
 
@@ -234,7 +238,7 @@ class _DeclaredException(Value, frozen=True):
     where: str = ""
     """Matched against the path of the file."""
     bare: bool = False
-    """Only on a line that names no real host, address or key."""
+    """Only on a line that names no real host, address or key, and no file of the skill."""
 
 
 @cache
@@ -266,7 +270,7 @@ def _matches_exception(each: ScanFinding, line: str, purpose: DeclaredPurpose) -
         re.search(exception.cause, described)
         and re.search(exception.said, purpose.summary)
         and re.search(exception.where, each.file)
-        and not (exception.bare and CONCRETE_TARGET.search(line))
+        and not (exception.bare and (CONCRETE_TARGET.search(line) or _OWN_FILE.search(line)))
         for exception in _load_exceptions()
     )
 

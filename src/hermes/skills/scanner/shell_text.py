@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Callable, Iterator, Sequence
+from functools import cache, lru_cache
 from pathlib import PurePosixPath
 
 from hermes.core.messages import Value
@@ -9,9 +10,9 @@ from hermes.skills.scanner.deobfuscation import remove_case_patterns, unfold_she
 from hermes.skills.scanner.finding import CODE_FENCE, DOCUMENT_SUFFIXES, ScanFinding, line_number
 from hermes.skills.scanner.patterns import (
     ScanPattern,
+    find_required_literals,
     load_pattern,
     load_patterns,
-    may_match,
 )
 
 _COMMAND_KEYS = (
@@ -234,10 +235,28 @@ def join_continued_lines(text: str) -> list[tuple[int, str]]:
     return [*found, (first, joined_line[:4000])] if joined_line else found
 
 
-def _select_line_rules(text: str) -> list[ScanPattern]:
+def _select_line_rules(text: str) -> Sequence[ScanPattern]:
     """Those that can match in a line of the text."""
     lowered = text.casefold()
-    return [rule for rule in load_patterns("shell", "lines") if may_match(rule.pattern, lowered)]
+    return _rules_with_words(frozenset(word for word in _line_rule_words() if word in lowered))
+
+
+@cache
+def _line_rule_words() -> frozenset[str]:
+    rules = load_patterns("shell", "lines")
+    return frozenset(
+        word for rule in rules for group in find_required_literals(rule.pattern) for word in group
+    )
+
+
+@lru_cache(maxsize=1024)
+def _rules_with_words(words: frozenset[str]) -> Sequence[ScanPattern]:
+    rules = load_patterns("shell", "lines")
+    return [
+        rule
+        for rule in rules
+        if all(group & words for group in find_required_literals(rule.pattern))
+    ]
 
 
 def _find_line_causes(line: str, rules: Sequence[ScanPattern]) -> Iterator[str]:

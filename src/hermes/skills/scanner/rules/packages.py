@@ -1,10 +1,11 @@
 """Checks the packages a skill installs: look-alike names, unknown indexes, install hooks."""
 
 import ast
+import posixpath
 import re
 import shlex
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from functools import lru_cache
 from itertools import islice
 from pathlib import PurePosixPath
@@ -284,6 +285,7 @@ _BUILD_PROGRAMS = {
     "pkg-config", "npm", "yarn", "pnpm", "protoc", "swig", "cython", "msgfmt", "nvcc",
     "llvm-config", "uname", "xcrun", "brew", "autoreconf", "sphinx-build", "pybabel",
 }  # fmt: skip
+_NPM_RUN = re.compile(r"\b(?:npm|pnpm|yarn|bun)\s+run(?:-script)?\s+(?P<name>[\w:.-]+)")
 _COMMAND_CALL = re.compile(
     r"(?:os\.(?:system|popen|exec\w*|spawn\w*)|subprocess\.\w+|(?:Popen|check_call|check_output))$"
 )
@@ -315,12 +317,23 @@ def _find_npm_hooks(
     for hook in _NPM_HOOKS:
         if command := scripts.get(hook, ""):
             line = text[: max(0, text.find(f'"{hook}"'))].count("\n") + 1
-            yield line, command, _is_usual_step(command, folder, skill_paths)
+            whole = _resolve_npm_scripts(command, scripts)
+            yield line, command, _is_usual_step(whole, folder, skill_paths)
+
+
+def _resolve_npm_scripts(command: str, scripts: Mapping[str, str], depth: int = 5) -> str:
+    """With the scripts that `npm run NAME` starts in place of it."""
+
+    def resolve(found: re.Match[str]) -> str:
+        script = scripts.get(found["name"], "")
+        return _resolve_npm_scripts(script, scripts, depth - 1) if script and depth else found[0]
+
+    return _NPM_RUN.sub(resolve, command)
 
 
 def _is_usual_step(command: str, folder: PurePosixPath, skill_paths: frozenset[str]) -> bool:
     """A build tool, or a file of the skill, which is checked separately."""
-    if re.search(r"https?://|[`$]|\s-e\s|\s-c\s|\|(?!\|)|>", command):
+    if re.search(r"https?://|[`$]|\s-e\s|\s-c\s|(?<!\|)\|(?!\|)|>", command):
         return False
     try:
         steps = [shlex.split(step) for step in re.split(r"&&|\|\||;", command)]
@@ -333,7 +346,7 @@ def _is_usual_step(command: str, folder: PurePosixPath, skill_paths: frozenset[s
         local = words[0] if words and words[0].startswith(".") else ""
         if program in _INTERPRETERS or local:
             script = local or next((word for word in words[1:] if not word.startswith("-")), "")
-            if str(folder / script.removeprefix("./")) not in skill_paths:
+            if posixpath.normpath(folder / script) not in skill_paths:
                 return False
     return True
 
