@@ -37,13 +37,13 @@ def select_readable(entries: Sequence[SkillFile]) -> tuple[list[SkillFile], list
     )
     chosen: set[str] = set()
     left_out: list[SkillFile] = []
-    room = {True: MAX_DOCUMENT_BYTES, False: MAX_PROGRAM_BYTES}
+    left = {True: MAX_DOCUMENT_BYTES, False: MAX_PROGRAM_BYTES}
     for each in ranked:
         data = _is_data(each)
-        if len(each.data) > room[data]:
+        if len(each.data) > left[data]:
             left_out.append(each)
             continue
-        room[data] -= len(each.data)
+        left[data] -= len(each.data)
         chosen.add(each.path)
     scanned = [each for each in entries if each.path in chosen]
     return scanned, list(_describe_left_out(left_out, scanned))
