@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
-from tests.declared.test_copy_trial import MemoryCopy
+from test_copy_trial import MemoryCopy
 
 from hermes.declared.experiments.conclusion import conclude_unproved
 from hermes.declared.experiments.copied_checks import CheckReading, ExpectedReadings
