@@ -335,6 +335,10 @@ async def test_a_folder_of_services_is_listed_and_restarted(
         assert (unit.kind, unit.place) == (kind, "/srv/services/nap")
         assert "EnvironmentFile=/srv/nap.env" in unit.definition
         assert "WorkingDirectory=/srv" in unit.definition
+        host.run("mv /srv/services/nap/supervise/ok /srv/ok")  # as where its pipe cannot be opened
+        (unasked,) = (await list_units(host.execute)).units
+        assert (unasked.state, unasked.pid) == ("active", unit.pid)
+        host.run("mv /srv/ok /srv/services/nap/supervise/ok")
         supervisors = HostSupervisors(listing.units)
         host.run(supervisors.render("restart", "nap"))
         (again,) = (await wait_for(host, "nap", "active")).units

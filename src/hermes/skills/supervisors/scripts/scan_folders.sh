@@ -3,14 +3,20 @@ folders=$(head -c 400 /proc/[0-9]*/cmdline 2>/dev/null | tr '\0' ' ' | awk '/s6-
 for d in $folders; do
   for s in "$d"/*; do
     [ -d "$s/supervise" ] || continue
-    if [ -e "$s/supervise/stat" ]; then echo "runit $s $(timeout 3 sv status "$s" 2>/dev/null | head -n 1)"; else echo "s6 $s $(timeout 3 s6-svstat "$s" 2>/dev/null)"; fi
+    if [ -e "$s/supervise/stat" ]; then
+      said=$(timeout 3 sv status "$s" 2>/dev/null | head -n 1)
+      # sv opens a pipe for writing, which a confined command may not.
+      case "$said" in run:*|down:*|finish:*) ;; *) pid=$(cat "$s/supervise/pid" 2>/dev/null); [ -d "/proc/${pid:-none}" ] && said="run: (pid $pid)" ;; esac
+      echo "runit $s $said"
+    else echo "s6 $s $(timeout 3 s6-svstat "$s" 2>/dev/null)"; fi
   done
 done | while read -r kind s said; do
-  n=${s##*/}; pid=$(printf '%s' "$said" | grep -oE 'pid [0-9]+' | head -n 1); pid=${pid#pid }; state=inactive
+  n=${s##*/}; pid=$(printf '%s' "$said" | grep -oE 'pid [0-9]+' | head -n 1); pid=${pid#pid }; state=
   age=$(printf '%s' "$said" | grep -oE '[0-9]+ ?s' | head -n 1 | tr -cd 0-9)
   case "$said" in
     run:*|up*) state=active; [ "${age:-9}" -ge 2 ] || state=activating ;;
     *'want up'*) state=failed ;;
+    down*|finish*) state=inactive ;;
   esac
   printf "unit=$n\t%s\t%s\n" kind "$kind" state "$state" pid "${pid:-0}" restarts 0 since "$(stat -c @%Y "$s"/supervise/lock 2>/dev/null)" place "$s" file "$s/run"
   text=$(head -c 20000 "$s"/run 2>/dev/null)
