@@ -51,7 +51,7 @@ def test_the_third_act_finds_the_one_edit_of_eight_by_experiment(tmp_path: Path)
         assert what in said
     diagnosis = next(line for line in said.splitlines() if line.startswith("Diagnosis: "))
     assert "catalog.conf, line 4" in diagnosis
-    assert "encoding = utf-8 was replaced by encoding = ascii; changed by maria" in diagnosis
+    assert "‘encoding = utf-8’ was replaced by ‘encoding = ascii’; changed by maria" in diagnosis
     assert f"allow: {RECENT_CHANGES_RULE}" in said, "the rule is shown where it decides"
     assert f"Rule {RECENT_CHANGES_RULE}: " in said
     assert "\x1b[" not in said

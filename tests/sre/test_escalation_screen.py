@@ -28,7 +28,7 @@ from hermes.sre.escalation.host_scripts import (
     script_command,
 )
 from hermes.sre.escalation.next_commands import next_commands
-from hermes.sre.notifications.escalation_text import escalation_lines
+from hermes.sre.notifications.escalation_text import _fitting, escalation_lines
 from hermes.sre.notifications.templates import render_update, render_updates
 from hermes.sre.reports.statements import cause_line, cause_status, find_recurrence
 
@@ -270,3 +270,9 @@ def test_experiments_do_not_crowd_out_why_it_was_escalated() -> None:
     lines = escalation_lines(fold(recorder))
     assert f"why escalated: {why}" in lines
     assert f"experiments: {tried}" in lines
+
+
+def test_a_text_that_has_no_room_is_left_out_whole() -> None:
+    """A text that lacks its end may mislead."""
+    assert _fitting([["a"], ["b", "  c"], ["d"]], 2) == ["a"]
+    assert _fitting([["a"], ["b", "  c"]], 3) == ["a", "b", "  c"]

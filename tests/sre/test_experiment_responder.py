@@ -6,6 +6,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import anyio
+import msgspec
 import pytest
 from incident_host import FIX, Host, events, run_commander
 
@@ -25,6 +26,7 @@ from hermes.sre.cause import CauseFixStep, CauseResult, FailingCase, FindFailing
 from hermes.sre.checks import IndependentChecks, ProbeChecks
 from hermes.sre.commander import Commander, IncidentResult
 from hermes.sre.coordination import MAX_TURN_WAIT_S, CauseClaims
+from hermes.sre.notifications.escalation_text import escalation_lines
 from hermes.sre.probes.admission import mark_admitted
 from hermes.sre.probes.probe import Probe
 from hermes.sre.reports.report_data import read_incident_records
@@ -138,10 +140,29 @@ async def test_a_refused_revert_is_handed_to_people_with_the_proved_cause(host: 
     ending = await run_commander(host)
     assert ending.outcome == "escalated"
     assert not host.ledger
-    assert "proved by experiments" in ending.reason
+    assert "the cause is proved on copies, not put back: " in ending.reason
     last = events(host, IncidentDiagnosed)[-1]
     assert (last.verdict, last.component) == ("escalate", "/etc/web.conf")
     assert any(each.about == "change" and "cause proved" in each.text for each in last.escalation)
+
+
+async def test_proved_and_not_proved_are_not_said_of_one_cause(host: Host) -> None:
+    """The notice has the whole reason why the cause stays in force."""
+    why = "its revert did not take effect on a running copy: " + "the database does not answer " * 5
+    left = msgspec.structs.replace(PROVED, steps=(), why=f"{why}(code 28)")
+    host.finder = ScriptedFinder(left)
+    assert (await run_commander(host)).outcome == "escalated"
+    incident = await read_incident(host.journal, "incident-1")
+    assert incident is not None
+    notice = " ".join(" ".join(escalation_lines(incident)).split())
+    assert "cause, proved on copies: " in notice
+    assert f"the cause is proved on copies, not put back: {left.why}" in notice
+    assert "not proved" not in notice
+    texts = [
+        each.text
+        for each in build_timeline(await read_incident_records(host.journal, "incident-1"))
+    ]
+    assert not any("not proved" in each for each in texts)
 
 
 async def test_a_recent_change_of_a_person_is_reverted_only_after_approval(host: Host) -> None:

@@ -37,6 +37,16 @@ def one_line(text: str, max_chars: int) -> str:
     return line if len(line) <= max_chars else f"{line[: max_chars - 1]}…"
 
 
+def cut_words(text: str, max_chars: int) -> str:
+    """A text that is too long ends with a whole word and an ellipsis."""
+    if len(text) <= max_chars:
+        return text
+    kept = text[: max_chars - 2]
+    if not text[max_chars - 2].isspace():
+        kept = kept.rpartition(" ")[0] or kept
+    return f"{kept.rstrip(' ,;:')} …"
+
+
 def visible_line(text: str, max_chars: int = MAX_TITLE_CHARS) -> str:
     """Put the text on one line, without control sequences and invisible characters."""
     return one_line(visible_text(text[: _READ_FACTOR * max_chars]), max_chars)

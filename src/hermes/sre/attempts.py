@@ -218,7 +218,9 @@ class Attempts:
             why = self.why or f"{await self._no_match_reason()}, and there is no model to ask"
             if suspects := self._playbooks.suspects:
                 why = f"{why}; possible, but its symptom was not observed: {suspects}"
-            if shown := self._experiments.summary:
+            if left := self._experiments.not_put_back:
+                why = f"the cause is proved on copies, not put back: {left}; {why}"
+            elif shown := self._experiments.summary:
                 why = f"{why}; {shown}"
             return AttemptResult(why=why, final=True)
         if self._investigation is None:

@@ -62,7 +62,8 @@ class CauseResult(Value, kw_only=True, frozen=True):
         """In one sentence, for people and models."""
         many = f"{self.suspects} change{'' if self.suspects == 1 else 's'}"
         if self.status == "proved":
-            return f"the cause was proved by experiments on a copy: {self.mechanism}"
+            left = f"; it was not put back: {self.why}" if self.why else ""
+            return f"the cause was proved by experiments on a copy: {self.mechanism}{left}"
         if self.status == "ruled-out":
             return (
                 f"experiments on copies found no change as the cause ({many} since the last known"

@@ -303,8 +303,8 @@ class CauseSearch:
             await self._rehearse(setup, trial, cause.causes)
         rehearsed, rehearsal_s = self._rehearsed[labels]
         authors = await self._find_authors(known, cause.causes)
-        unit = setup.services[0] if setup.services else ""
-        text = describe_causes(cause.causes, authors[0], unit, self._store.content)
+        reader = _reader_of(cause.causes[0].suspect, setup)
+        text = describe_causes(cause.causes, authors[0], reader, self._store.content)
         redact = self._redact
         first = cause.causes[0].suspect
         revert = CauseRevert(
@@ -344,6 +344,18 @@ class CauseSearch:
         own = await self._options.read_own_commands(known.at)
         search = AuthorSearch(logs, own, known.at, datetime.now(UTC))
         return [search.find(each).name or UNKNOWN_AUTHOR for each in changes]
+
+
+def _reader_of(suspect: Suspect, setup: CopySetup) -> str:
+    """The service that reads what was changed, as its supervisor calls it: a failing one first."""
+    programs = setup.programs
+    named = (programs.named(name) for name in setup.services)
+    failing = [each for each in named if each is not None]
+    readers = programs.readers_of(suspect.paths) or programs.services_of(suspect.paths)
+    found = [*(each for each in failing if each in readers), *readers, *failing]
+    if not found:
+        return setup.services[0] if setup.services else ""
+    return found[0].name if found[0].commands else f"{found[0].name}.service"
 
 
 def _is_copyable(environment: object) -> TypeGuard[Copyable]:

@@ -31,7 +31,7 @@ from hermes.sre.reports.experiments import (
     experiment_subject,
     started_text,
 )
-from hermes.sre.reports.statements import SUPPOSED_CAUSE_LABEL, cause_line, resolver_of
+from hermes.sre.reports.statements import cause_line, resolver_of
 
 PHASES = ("assess", "reflex", "investigate", "remediate", "verify", "document", "learn")
 MAX_COMMAND_ROWS, MAX_CHECK_ROWS, MAX_NOTIFICATION_ROWS = 8, 10, 4
@@ -51,8 +51,6 @@ OUTCOME_STYLES = {
     "recovered": ("✓ recovered", "green"),
     "closed": ("✓ closed", "green"),
 }
-EXPERIMENT_CAUSE_LABEL = "cause, proved by experiment"
-"""Before its revert is verified on the host."""
 OUTCOME_MARKS = {"fails": ("✗", "red"), "passes": ("✓", "green")}
 """Of an experiment: whether the fault shows on the copy."""
 COMMAND_MARKS = {
@@ -151,9 +149,6 @@ def _cause_section(live: LiveIncident, incident: Incident, width: int) -> Iterat
     if found is None:
         return
     heading, text = cause_line(incident)
-    ended = live.experiments_ended
-    if heading == SUPPOSED_CAUSE_LABEL and ended is not None and ended.status == "proved":
-        heading = EXPERIMENT_CAUSE_LABEL
     sure = f" ({found.verdict}, {found.confidence:.0%})" if found.mechanism else ""
     yield from _titled_list(heading, [Text(_clip_line(text + sure, width - 2))])
 

@@ -207,6 +207,10 @@ class IncidentDiagnosed(BaseEvent, tag="incident.diagnosed", kw_only=True, froze
     ruled_out: tuple[str, ...] = ()
     gaps: tuple[str, ...] = ()
     confidence: float = 0.0
+    on_copies: bool = False
+    """Whether experiments on copies have proved it."""
+    not_put_back: str = ""
+    """Why a cause that was proved on copies stays in force."""
     escalation: tuple[EscalationLine, ...] = ()
     """For the people who take over, in the order of `about`; only in an escalation."""
 

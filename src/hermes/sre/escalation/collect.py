@@ -13,6 +13,7 @@ from hermes.core.events.base import UnknownEvent
 from hermes.core.events.experiments import ExperimentRan, ExperimentsEnded, FixTested
 from hermes.core.events.incidents import EscalationLine, IncidentChecked, IncidentDiagnosed
 from hermes.core.events.tools import ToolRequested
+from hermes.core.foreign_text import cut_words
 from hermes.core.incident import Incident, IncidentDetails, fold_incidents
 from hermes.core.protocols import JournalRecord
 from hermes.core.run_ids import new_id
@@ -114,7 +115,7 @@ async def publish_escalation(
             base,
             at=datetime.now(UTC),
             verdict="escalate",
-            gaps=base.gaps if concluded else (*base.gaps, reason[:300]),
+            gaps=base.gaps if concluded else (*base.gaps, cut_words(reason, 500)),
             confidence=base.confidence if concluded else base.confidence / 2,
             escalation=collected[0],
         )

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from datetime import datetime
 
 from hermes.core.events.incidents import EscalationLine, IncidentDiagnosed
-from hermes.core.foreign_text import visible_line
+from hermes.core.foreign_text import cut_words, visible_line
 from hermes.core.incident import Incident
 from hermes.plumbing.units import format_duration
 from hermes.sre.reports.statements import (
@@ -40,6 +40,9 @@ FACT_LABELS = {
     "earlier": ("last time", 1),
 }
 """By what a line is about: its label, and how many lines the notification has of it."""
+WHY_LABEL = "why escalated"
+MOST_LINES = {FACT_LABELS["error"][0]: 3, WHY_LABEL: 4, "experiments": 4}
+"""Of one text; others have two."""
 COMMAND_LABELS = {"command": ("try", 3)}
 GAP_LABELS = {"need": ("Hermes needs", 2), "unchecked": ("not checked", 2)}
 
@@ -74,13 +77,27 @@ def escalation_lines(incident: Incident) -> list[str]:
         *_gap_lines(incident),
         *_labelled(known, GAP_LABELS),
     ]
-    first, last = list(_wrap(head)), list(_wrap(where))
-    commands = list(_wrap(_labelled(known, COMMAND_LABELS)))
-    facts, rest = list(_wrap(_labelled(known, FACT_LABELS))), list(_wrap(gaps))
+    first, last = _joined(_wrap(head)), _joined(_wrap(where))
+    commands = _joined(_wrap(_labelled(known, COMMAND_LABELS)))
+    facts = list(_wrap(_labelled(known, FACT_LABELS)))
     left = max(0, MAX_LINES - len(first) - len(commands) - len(last))
     # What is known comes first; what is not known keeps at most what facts leave, or half.
-    rest = rest[: max(left - len(facts), left // 2)]
-    return [*first, *facts[: left - len(rest)], *commands, *rest, *last]
+    rest = _fitting(_wrap(gaps), max(left - len(_joined(facts)), left // 2))
+    return [*first, *_fitting(facts, left - len(rest)), *commands, *rest, *last]
+
+
+def _joined(texts: Iterable[Sequence[str]]) -> list[str]:
+    return [line for lines in texts for line in lines]
+
+
+def _fitting(texts: Iterable[Sequence[str]], room: int) -> list[str]:
+    """As many whole texts as there is room for: one that lacks its end may mislead."""
+    kept: list[str] = []
+    for lines in texts:
+        if len(kept) + len(lines) > room:
+            break
+        kept += lines
+    return kept
 
 
 def reopened_text(incident: Incident) -> str:
@@ -143,14 +160,17 @@ def _gap_lines(incident: Incident) -> Iterator[tuple[str, str]]:
     reason = closed.reason if closed is not None else ""
     known = {_why(reason)}
     for text in found.gaps if found is not None else ():
-        if text not in (reason, reason[:300]) and _why(text) not in known:
+        if text not in (reason, cut_words(reason, 500)) and _why(text) not in known:
             known.add(_why(text))
             yield "not checked or not known", text
     reason = _REFUSED_CHECK.sub(r"a rule refused what the playbook \1 wanted to run", reason)
+    if found is not None and found.not_put_back:
+        yield WHY_LABEL, f"the cause is proved on copies, not put back: {found.not_put_back}"
+        return
     why, _, tried = reason.partition("; ")
     if not _ON_COPIES.search(tried):
         why, tried = reason, ""
-    yield "why escalated", visible_line(why, MAX_REASON_CHARS)
+    yield WHY_LABEL, visible_line(why, MAX_REASON_CHARS)
     yield "experiments", tried
 
 
@@ -159,16 +179,17 @@ def _why(gap: str) -> str:
     return (gap.partition(": ")[2] or gap)[:MAX_REASON_CHARS]
 
 
-def _wrap(pairs: Iterable[tuple[str, str]]) -> Iterator[str]:
-    """A long text gets a second line, that of a log a third one; a repeated text is left out."""
+def _wrap(pairs: Iterable[tuple[str, str]]) -> Iterator[list[str]]:
+    """The lines of each text: two of a long one, of some a few more. A repeated text is left
+    out."""
     written: set[str] = set()
     for label, text in pairs:
-        line = visible_line(text, 3 * MAX_LINE_CHARS)
+        line = visible_line(text, 4 * MAX_LINE_CHARS)
         if not line or line in written:
             continue
         written.add(line)
-        most = 3 if label == FACT_LABELS["error"][0] else 2
-        lines = textwrap.wrap(
+        most = MOST_LINES.get(label, 2)
+        yield textwrap.wrap(
             f"{label}: {line}",
             MAX_LINE_CHARS,
             subsequent_indent="  ",
@@ -176,4 +197,3 @@ def _wrap(pairs: Iterable[tuple[str, str]]) -> Iterator[str]:
             max_lines=most,
             placeholder=" …",
         )
-        yield from lines

@@ -17,6 +17,8 @@ from hermes.sre.reports.actions import events_of_type
 from hermes.sre.reports.markdown import escape_text
 
 MAX_DETAIL_CHARS, MAX_REASON_CHARS, MAX_NAMED, MAX_NAMED_SUSPECTS = 140, 200, 3, 6
+MAX_WHY_CHARS = 400
+"""Of what experiments concluded: it names changes."""
 _PURPOSES = {
     "reproduce": "reproduce",
     "revert-all": "revert all",
@@ -72,11 +74,12 @@ def experiment_text(event: ExperimentRan) -> str:
 
 def ended_text(event: ExperimentsEnded) -> str:
     """The result of all experiments."""
-    why = f": {visible_line(event.why, MAX_REASON_CHARS)}" if event.why else ""
+    why = f": {visible_line(event.why, MAX_WHY_CHARS)}" if event.why else ""
     if event.status == "proved":
         by = f", changed by {visible_line(event.author, 60)}" if event.author else ""
         took = f" in {event.experiments} experiments, {format_duration(event.seconds)}"
-        return f"cause proved{took}: {_names(event.causes)}{by}"
+        left = f"; not put back: {visible_line(event.why, MAX_WHY_CHARS)}" if event.why else ""
+        return f"cause proved{took}: {_names(event.causes)}{by}{left}"
     if event.status == "ruled-out":
         # Not "ruled out": a copy that never passes may not be able to run the service.
         many = f"{event.suspects} change{'' if event.suspects == 1 else 's'}"
@@ -92,7 +95,11 @@ def ended_text(event: ExperimentsEnded) -> str:
 def proved_on_copies(records: Sequence[JournalRecord]) -> str:
     """The cause that experiments proved; empty without one."""
     proved = [e for e in events_of_type(records, ExperimentsEnded) if e.status == "proved"]
-    return f"On copies of the host: {ended_text(proved[-1])}; not on the host." if proved else ""
+    return (
+        f"On copies of the host: {ended_text(proved[-1])}; not verified on the host."
+        if proved
+        else ""
+    )
 
 
 def describe_test(event: FixTested) -> str:

@@ -100,8 +100,9 @@ def _seconds_between(begin: datetime | None, end: datetime | None) -> float | No
 
 CauseStatus = Literal["found", "supposed", "unknown"]
 ResolverKind = Literal["playbook", "experiment", "model", "person", "nobody"]
-ROOT_CAUSE_LABEL, SUPPOSED_CAUSE_LABEL, UNKNOWN_CAUSE_LABEL = (
+ROOT_CAUSE_LABEL, COPIES_CAUSE_LABEL, SUPPOSED_CAUSE_LABEL, UNKNOWN_CAUSE_LABEL = (
     "root cause",
+    "cause, proved on copies",
     "cause, not proved",
     "cause",
 )
@@ -164,7 +165,8 @@ def cause_line(incident: Incident) -> tuple[str, str]:
     if state == "unknown" or found is None:
         return UNKNOWN_CAUSE_LABEL, NOT_KNOWN_TEXT
     parts = [part for part in (found.component, found.mechanism, found.value) if part]
-    return (ROOT_CAUSE_LABEL if state == "found" else SUPPOSED_CAUSE_LABEL), " · ".join(parts)
+    supposed = COPIES_CAUSE_LABEL if found.on_copies else SUPPOSED_CAUSE_LABEL
+    return (ROOT_CAUSE_LABEL if state == "found" else supposed), " · ".join(parts)
 
 
 def resolver_of(incident: Incident) -> IncidentResolver:

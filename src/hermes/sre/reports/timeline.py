@@ -217,7 +217,8 @@ def _diagnosed_text(event: IncidentDiagnosed) -> str:
         " ".join(part for part in (event.component, event.mechanism) if part), MAX_LINE_CHARS
     )
     if event.verdict == "escalate":
-        known = f"; seen so far, not proved: {what}" if event.mechanism else "; no cause is known"
+        proof = "proved on copies, not put back" if event.on_copies else "seen so far, not proved"
+        known = f"; {proof}: {what}" if event.mechanism else "; no cause is known"
         return f"escalated to people{known}"
     named = f": {what}" if event.mechanism else ""
     return f"diagnosis ({event.verdict}, confidence {event.confidence:.0%}){named}"

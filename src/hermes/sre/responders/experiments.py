@@ -68,6 +68,12 @@ class ExperimentResponder:
         looks for the cause of that."""
 
     @property
+    def not_put_back(self) -> str:
+        """Why a proved cause stays in force; empty without one."""
+        proved = self._result is not None and self._result.status == "proved"
+        return self._result.why if self._result is not None and proved else ""
+
+    @property
     def summary(self) -> str:
         """What the experiments showed; empty where there were none."""
         return self._result.summary if self._result is not None else ""
@@ -99,11 +105,11 @@ class ExperimentResponder:
         if self._result.status != "proved":
             self.end_turn()
             return False
-        await self._publish_diagnosis(self._result)
         if not self._result.steps:
             self.end_turn()
-            self._note_refusal(self._result, "")
+            await self._note_refusal(self._result, "")
             return False
+        await self._publish_diagnosis(self._result)
         self._to_revert = self._result
         return True
 
@@ -253,7 +259,7 @@ class ExperimentResponder:
                 failure = f"{step.command[:120]}: {what}"
                 break
         if not changes.count:
-            self._note_refusal(result, failure)
+            await self._note_refusal(result, failure)
             return None
         unit = result.units[0] if result.units else ""
         return RevertAttempt(
@@ -277,12 +283,10 @@ class ExperimentResponder:
         await self._work.publish(test)
         return test
 
-    def _note_refusal(self, result: CauseResult, failure: str) -> None:
+    async def _note_refusal(self, result: CauseResult, failure: str) -> None:
         why = failure or result.why or "people have to decide how to go on"
-        text = f"{result.mechanism}; it was not reverted: {why}"
-        self._result = CauseResult(
-            status="proved", mechanism=text, suspects=result.suspects, why=why
-        )
+        self._result = replace(result, steps=(), why=why)
+        await self._publish_diagnosis(self._result)
 
     async def _publish_end(self, result: CauseResult, seconds: float) -> None:
         await self._work.publish(
@@ -311,6 +315,8 @@ class ExperimentResponder:
                 value=result.value,
                 evidence=result.evidence,
                 confidence=PROVED_CONFIDENCE,
+                on_copies=True,
+                not_put_back=result.why,
             )
         )
 
