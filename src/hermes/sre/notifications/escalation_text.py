@@ -90,11 +90,11 @@ def _joined(texts: Iterable[Sequence[str]]) -> list[str]:
     return [line for lines in texts for line in lines]
 
 
-def _fitting(texts: Iterable[Sequence[str]], room: int) -> list[str]:
-    """As many whole texts as there is room for: one that lacks its end may mislead."""
+def _fitting(texts: Iterable[Sequence[str]], max_lines: int) -> list[str]:
+    """As many whole texts as fit: one that lacks its end may mislead."""
     kept: list[str] = []
     for lines in texts:
-        if len(kept) + len(lines) > room:
+        if len(kept) + len(lines) > max_lines:
             break
         kept += lines
     return kept
