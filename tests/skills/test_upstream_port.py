@@ -4,7 +4,9 @@ import sys
 
 import pytest
 from supervisor_host import SupervisorHost, needs_namespaces, needs_supervisord
-from test_playbooks_under_supervisors import matches, play
+from test_playbooks_under_supervisors import matches, runner_on
+
+from hermes.core.incident import AlertFacts
 
 pytestmark = [pytest.mark.anyio, needs_namespaces, needs_supervisord]
 NAME = "upstream-port"
@@ -42,10 +44,14 @@ def start_proxy(host: SupervisorHost, logged: str, settings: str) -> None:
 async def test_an_address_with_a_wrong_port_gets_the_port_of_its_service() -> None:
     with SupervisorHost() as host:
         start_proxy(host, "connect to ledger:5433 refused", "ledger_url = http://ledger:5433/57/\n")
-        result = await play(host, NAME, ALERT)
+        runner = runner_on(host, NAME)
+        result = await runner.run(AlertFacts(title=ALERT, text=""))
         assert (result.outcome, result.detail) == ("applied", "")
         text = host.path("/srv/proxy/proxy.conf").read_text()
         assert text == "ledger_url = http://ledger:5432/57/\n"
+        assert (await runner.undo(result)).outcome == "undone"
+        text = host.path("/srv/proxy/proxy.conf").read_text()
+        assert text == "ledger_url = http://ledger:5433/57/\n"
 
 
 @pytest.mark.parametrize("logged", ["connection to ledger refused", "T04:00:57 connect refused"])
