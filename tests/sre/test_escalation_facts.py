@@ -25,9 +25,9 @@ from hermes.skills.supervisors.commands import HostSupervisors
 from hermes.skills.supervisors.units import HostUnit, UnitListing
 from hermes.sre.assessment.symptoms import Assessment
 from hermes.sre.context import IncidentWork
+from hermes.sre.escalation.change_lines import change_lines
 from hermes.sre.escalation.collect import publish_escalation, related_lines
 from hermes.sre.escalation.host_lines import (
-    change_lines,
     digest,
     disk_lines,
     error_lines,
@@ -484,3 +484,12 @@ async def test_every_fact_refers_to_a_result_in_the_journal(tmp_path: Path) -> N
     assert facts, told.escalation
     assert all(each.evidence and set(each.evidence) <= set(numbers) for each in facts)
     assert [each.about for each in told.escalation].count("command") <= 3
+
+
+def test_a_disk_without_large_files_has_no_line_about_one(tmp_path: Path) -> None:
+    output = run_script("disk", f"p={tmp_path} inodes=0")
+    assert not [each for each in output.splitlines() if each.startswith(("large", "grows"))]
+    found = rows(disk=output)
+    assert not [each for each in texts(disk_lines(found)) if each.startswith("large")]
+    named = commands(found, EscalationSubject(kind="forecast", disk=str(tmp_path)))
+    assert not [each for each in named if "fuser" in each]

@@ -20,7 +20,8 @@ from hermes.core.incident import Incident, IncidentDetails, fold_incidents
 from hermes.core.protocols import JournalRecord
 from hermes.skills.supervisors.commands import HostSupervisors
 from hermes.skills.supervisors.units import HostUnit, UnitListing
-from hermes.sre.escalation.host_lines import change_lines, changed_files, process_lines
+from hermes.sre.escalation.change_lines import change_lines, changed_files
+from hermes.sre.escalation.host_lines import process_lines
 from hermes.sre.escalation.host_scripts import (
     EscalationSubject,
     ScriptOutput,

@@ -39,9 +39,8 @@ from hermes.sre.assessment.host_state import LastError, read_last_error
 from hermes.sre.assessment.symptoms import Assessment, related_symptoms
 from hermes.sre.checks import run_concurrently
 from hermes.sre.context import IncidentContext, IncidentWork
+from hermes.sre.escalation.change_lines import change_lines, changed_files
 from hermes.sre.escalation.host_lines import (
-    change_lines,
-    changed_files,
     consumer_lines,
     disk_lines,
     error_lines,

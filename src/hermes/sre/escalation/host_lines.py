@@ -6,30 +6,23 @@ from datetime import UTC, datetime
 
 from hermes.core.events.incidents import EscalationLine
 from hermes.core.foreign_text import visible_line
-from hermes.core.messages import Value
 from hermes.plumbing.units import format_duration, format_size
 from hermes.skills.supervisors.units import HostUnit, same_service
 from hermes.sre.escalation.host_scripts import EscalationSubject, HostRow, HostRows
 from hermes.sre.escalation.next_commands import (
     LOW_FILE_LIMIT,
     OWNER_WORDS,
-    SETTINGS_FILE,
     foreign_holders,
     missing_listeners,
 )
 
 MAX_LINE_CHARS = 240
-MAX_ERRORS_PER_LOG, MAX_LOGS, MAX_CHANGES, MAX_UNRELATED_CHANGES = 3, 3, 8, 3
-MAX_NEIGHBOURS, MAX_NAMES = 4, 5
+MAX_ERRORS_PER_LOG, MAX_LOGS, MAX_NEIGHBOURS = 3, 3, 4
 MIN_EQUAL_SESSIONS = 10
 """Sessions of one user in one state that are worth a line."""
-_FOLDER_CHANGE, _CONTENT_CHANGE = "a file was added, removed or renamed in", "written:"
-ACCOUNT_FILES = ("/etc/shadow", "/etc/gshadow", "/etc/passwd", "/etc/group")
 CLOCK_TICKS = 100
 HIGH_INODE_PERCENT = 80
-CHANGE_DELAY_S = 5.0
-"""How long after the first failure a change may be written that came before it."""
-FRESH_LOG_S, WARNING_LEAD_S, RECENT_KILL_S, RECENT_CHANGE_S = 30.0, 10.0, 3600.0, 120.0
+FRESH_LOG_S, WARNING_LEAD_S, RECENT_KILL_S = 30.0, 10.0, 3600.0
 INTERPRETERS = ("python", "node", "ruby", "perl", "php", "java", "bash", "sh", "dash")
 _UNIT_STATES = {
     "active": "runs",
@@ -76,6 +69,15 @@ _KILLED = re.compile(r"\[ *([\d.]+)\].*Killed process (\d+) \(([^)]+)\)")
 def line(about: str, text: str, *rows: HostRow) -> EscalationLine:
     numbers = tuple(dict.fromkeys(row.seq for row in rows if row.seq))
     return EscalationLine(about=about, text=visible_line(text, MAX_LINE_CHARS), evidence=numbers)
+
+
+def words_with(before: str, value: str, after: str = "") -> str:
+    """Words around a value; empty where it is not known."""
+    return f"{before}{value}{after}" if value else ""
+
+
+def joined(*parts: str) -> str:
+    return ", ".join(filter(None, parts))
 
 
 def process_lines(found: HostRows, subject: EscalationSubject) -> Iterator[EscalationLine]:
@@ -299,16 +301,17 @@ def port_lines(found: HostRows, subject: EscalationSubject) -> Iterator[Escalati
             yield line("port", _holder_text(row, row in foreign) + _queue_text(row, waiting), row)
     users = {row[1] for row in found.of("limits")}
     for row in found.of("hidden"):
-        text = f"port {row[0]} is open, user {row[1]}"
+        text = f"port {row[0]} is open{words_with(', user ', row[1])}"
         if row[1] not in users:
             text += "; which process holds it is not visible to Hermes"
         yield line("port", text + _queue_text(row, waiting), row)
 
 
 def _holder_text(row: HostRow, foreign: bool) -> str:
-    who = f"{row[3]} (pid {row[1]}, user {row[2]})"
+    who = f"{row[3]} ({joined(f'pid {row[1]}', words_with('user ', row[2]))})"
     if foreign:
-        return f"port {row[0]} is held by another process: {who}: {row[4][:80]}"
+        command = words_with(": ", row[4][:80])
+        return f"port {row[0]} is held by another process: {who}{command}"
     return f"port {row[0]}: {who} listens"
 
 
@@ -324,10 +327,12 @@ def named_lines(found: HostRows, errors: str) -> Iterator[EscalationLine]:
         yield line("file", f"{row[0]} does not exist{more}", row)
     if OWNER_WORDS.search(errors):
         for row in found.of("closed"):
-            text = f"{row[0]} is closed to other users: owner {row[1]}, mode {row[2]}"
+            mode = joined(words_with("owner ", row[1]), words_with("mode ", row[2]))
+            text = f"{row[0]} is closed to other users{words_with(': ', mode)}"
             yield line("file", text, row)
         for row in found.of("path"):
-            yield line("file", f"{row[0]}: {row[1]}, owner {row[2]}, mode {row[3]}", row)
+            known = joined(row[1], words_with("owner ", row[2]), words_with("mode ", row[3]))
+            yield line("file", f"{row[0]}: {known}", row)
     for row in found.of("resolver"):
         servers = row[0].replace(" ", ", ") or "none"
         nobody = ", where nothing listens at port 53" if row[1] else ""
@@ -347,13 +352,16 @@ def disk_lines(found: HostRows) -> Iterator[EscalationLine]:
             if key == "space" or int(row[1].rstrip("%") or 0) >= HIGH_INODE_PERCENT:
                 yield line("disk", f"{row[0]}: {row[1]} used, {row[2]} {unit} free", row)
     for row in found.of("grows"):
-        yield line("disk", f"grows by {_size(row[0])} a second: {row[2]} (owner {row[1]})", row)
+        owner = words_with(" (owner ", row[1], ")")
+        yield line("disk", f"grows by {_size(row[0])} a second: {row[2]}{owner}", row)
     for row in found.of("deleted"):
-        who = f"{row[2]} (pid {row[1]})"
-        yield line("disk", f"deleted but still open: {_size(row[0])}, {row[3]}, by {who}", row)
+        pid = words_with("pid ", row[1])
+        who = words_with(", by ", f"{row[2]} ({pid})" if row[2] and pid else row[2] or pid)
+        yield line("disk", f"deleted but still open: {_size(row[0])}, {row[3]}{who}", row)
     for row in found.of("large")[:5]:
-        at = f", written {clock_text(float(row[1]))}" if row[1].isdigit() else ""
-        yield line("disk", f"large: {_size(row[0])} {row[3]} (owner {row[2]}{at})", row)
+        at = f"written {clock_text(float(row[1]))}" if row[1].isdigit() else ""
+        known = words_with(" (", joined(words_with("owner ", row[2]), at), ")")
+        yield line("disk", f"large: {_size(row[0])} {row[3]}{known}", row)
     for row in found.of("crowded"):
         yield line("disk", f"{row[0]} entries in {row[1]}", row)
 
@@ -361,122 +369,19 @@ def disk_lines(found: HostRows) -> Iterator[EscalationLine]:
 def consumer_lines(found: HostRows, kind: str) -> Iterator[EscalationLine]:
     for row in found.of("cpu"):
         if row[0].isdigit() and int(row[0]) >= 10:
-            yield line(
-                "consumer", f"{row[0]} % of a processor: pid {row[1]}, {row[2]}: {row[3]}", row
-            )
+            yield line("consumer", f"{row[0]} % of a processor: {_program_text(row)}", row)
     if kind not in ("memory", "processes", "zombies"):
         return
     for row in found.of("rss"):
-        yield line(
-            "consumer", f"{_size(row[0], 1024)} memory: pid {row[1]}, {row[2]}: {row[3]}", row
-        )
+        yield line("consumer", f"{_size(row[0], 1024)} memory: {_program_text(row)}", row)
     for row in found.of("many")[:1]:
         yield line("consumer", f"{row[0]} processes are called {row[1]}", row)
     for row in found.of("descriptors")[:2]:
-        yield line("consumer", f"{row[0]} open files: pid {row[1]}, {row[2]}: {row[3]}", row)
+        yield line("consumer", f"{row[0]} open files: {_program_text(row)}", row)
 
 
-class _Change(Value, frozen=True):
-    at: float
-    what: str
-    """In words, up to the names."""
-    folder: str
-    name: str
-    more: str
-    row: HostRow
-
-    @property
-    def path(self) -> str:
-        return f"{self.folder}/{self.name}"
-
-
-def change_lines(found: HostRows, service: str, began_at: datetime) -> Iterator[EscalationLine]:
-    """The last change of the service first, then what is nearest before the outage."""
-    latest, now = began_at.timestamp() + CHANGE_DELAY_S, found.first("now")[0]
-    changes = [each for each in map(_file_change, found.of("file")) if each is not None]
-    before = [each for each in _without_parents(changes) if each.at <= latest]
-    word = _service_word(service)
-    own = [each for each in before if len(word) > 2 and word in each.path.lower()]
-    others = [each for each in before if each not in own]
-    groups = [*_grouped(own)[:MAX_CHANGES], *_grouped(others)[:MAX_UNRELATED_CHANGES]]
-    for group in [*groups[:1], *sorted(groups[1:], key=lambda each: -each[0].at)]:
-        yield line("change", _change_text(group, began_at.timestamp()), group[0].row)
-    for row in found.of("package")[-MAX_UNRELATED_CHANGES:]:
-        yield line("change", f"package: {row[0]}", row)
-    for row in found.of("login")[:MAX_UNRELATED_CHANGES]:
-        yield line("change", f"login: {row[0]}", row)
-    future = [e for e in changes if now.isdigit() and e.at > float(now) + CHANGE_DELAY_S]
-    if future:
-        text = f"{future[0].path} has a time in the future: the clock was set back"
-        yield line("change", text, future[0].row)
-    if not (before or future or found.of("cut")) and "changes" in found.answered:
-        seen = HostRow((), found.answered["changes"])
-        yield line("change", "no file in /etc, /opt, /srv or /usr/local in the last hour", seen)
-
-
-def changed_files(found: HostRows, service: str, began_at: datetime) -> list[str]:
-    """Settings of the service that were written shortly before the outage, the last ones first. An
-    installation that wrote other files at the same moment does not count."""
-    latest = began_at.timestamp() + CHANGE_DELAY_S
-    changes = [each for each in map(_file_change, found.of("file")) if each is not None]
-    recent = [e for e in changes if e.what == _CONTENT_CHANGE and e.at <= latest]
-    word, moments = _service_word(service), dict[int, list[_Change]]()
-    for each in recent:
-        moments.setdefault(int(each.at), []).append(each)
-    return [
-        each.path
-        for at, group in moments.items()
-        if at >= latest - RECENT_CHANGE_S and len(word) > 2
-        for each in group
-        if all(word in other.path.lower() for other in group) and SETTINGS_FILE.search(each.path)
-    ]
-
-
-def _service_word(service: str) -> str:
-    return re.split(r"[-_.@]", service.lower())[0] if service else ""
-
-
-def _without_parents(changes: Sequence[_Change]) -> list[_Change]:
-    """Without folders of which a change inside is known: it explains theirs."""
-    inside = {(each.folder, int(each.at) + shift) for each in changes for shift in (-1, 0, 1)}
-    return [
-        each
-        for each in changes
-        if each.what != _FOLDER_CHANGE or (each.path, int(each.at)) not in inside
-    ]
-
-
-def _grouped(changes: Sequence[_Change]) -> list[list[_Change]]:
-    """Changes of one kind in one folder at the same moment."""
-    groups: dict[tuple[str, str, str, int], list[_Change]] = {}
-    for each in changes:
-        groups.setdefault((each.folder, each.what, each.more, int(each.at)), []).append(each)
-    return list(groups.values())
-
-
-def _change_text(group: Sequence[_Change], began_s: float) -> str:
-    first, names = group[0], sorted(each.name for each in group)
-    ago = began_s - first.at
-    when = f" ({format_duration(ago)} before it failed)" if ago >= 0 else ""
-    listed = ", ".join(names[:MAX_NAMES]) + (" and others" if len(names) > MAX_NAMES else "")
-    return f"{clock_text(first.at)}{when} {first.what} {first.folder}/{listed}{first.more}"
-
-
-def _file_change(row: HostRow) -> _Change | None:
-    if not (row[0].isdigit() and row[1].isdigit()):
-        return None
-    changed_at, content = float(row[0]), float(row[1]) >= float(row[0]) - 1
-    folder, _, name = row[4].rpartition("/")
-    if row[3].startswith("d") and content:
-        return _Change(changed_at, _FOLDER_CHANGE, folder, name, "", row)
-    if content:
-        more = f" (owner {row[2]}{', empty now' if row[5] == '0' else ''})"
-        return _Change(changed_at, _CONTENT_CHANGE, folder, name, more, row)
-    if row[4].startswith(ACCOUNT_FILES):
-        return None  # only its metadata: mounts and backups change that
-    # A copy that keeps its times looks like this as well.
-    what = "replaced by an older file, or owner, mode or name changed:"
-    return _Change(changed_at, what, folder, name, f" (now {row[2]} {row[3]})", row)
+def _program_text(row: HostRow) -> str:
+    return f"{joined(f'pid {row[1]}', row[2])}: {row[3]}"
 
 
 def clock_text(at: float) -> str:

@@ -5,7 +5,7 @@ have a timeout each, so that a supervisor that hangs does not delay the escalati
 """
 
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from shlex import quote
@@ -29,6 +29,20 @@ CHANGES_WINDOW_MIN = 60
 MAX_PORTS, MAX_PATHS = 6, 3
 LINE_KEYS = ("said", "last")
 """Keys of lines of a log; they follow the row with its path and the time of its last write."""
+NEEDED_FIELDS: Mapping[str, tuple[int, ...]] = {
+    **dict.fromkeys(("absent", "crowded", "many", "queue", "sessions", "firewall"), (0, 1)),
+    **dict.fromkeys(("space", "inodes"), (0, 1, 2)),
+    **dict.fromkeys(("cpu", "rss", "descriptors", "holder"), (0, 1, 3)),
+    "process": (0, 6),
+    "file": (0, 1, 4),
+    "path": (0, 1),
+    "closed": (0, 3),
+    "grows": (0, 2),
+    "large": (0, 3),
+    "deleted": (0, 3),
+    **dict.fromkeys((*LINE_KEYS, "resolver", "missing"), ()),
+}
+"""The fields without which a row says nothing, by key; of others that is the first."""
 FACT_CALL = "fact"
 """The prefix of the call ids."""
 _SERVICE_NAME = re.compile(r"[A-Za-z0-9][\w@.:-]{0,63}")
@@ -227,7 +241,9 @@ def parse_outputs(outputs: Sequence[ScriptOutput], numbers: dict[str, int]) -> H
                 continue
             fields = (*log, rest) if key in LINE_KEYS else tuple(rest.split("\t"))
             log = fields if key == "log" else log
-            rows[key] = (*rows.get(key, ()), HostRow(fields, seq))
+            row = HostRow(fields, seq)
+            if all(row[number].strip() for number in NEEDED_FIELDS.get(key, (0,))):
+                rows[key] = (*rows.get(key, ()), row)
     unchecked += [row[0] for row in rows.get("unchecked", ())]
     unchecked += [f"{row[0]} cannot be read" for row in rows.get("unread", ())]
     return HostRows(rows, answered, tuple(dict.fromkeys(unchecked)))

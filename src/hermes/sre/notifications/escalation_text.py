@@ -147,7 +147,8 @@ def _labelled(
 def attempt_lines(incident: Incident) -> Iterator[tuple[str, str]]:
     how = {"yes": "undone", "failed": "COULD NOT BE UNDONE", "": "in force"}
     for change in incident.changes:
-        yield "tried", f"{change.command} ({how[change.undone]})"
+        command = change.command or "a change, whose command is not recorded"
+        yield "tried", f"{command} ({how[change.undone]})"
 
 
 def _gap_lines(incident: Incident) -> Iterator[tuple[str, str]]:

@@ -79,27 +79,35 @@ def render_declared(incident: Incident, *, again: str = "", before: str = "") ->
         ("seen before", f"this is the {ordinal(seen + 1)} time" if seen else ""),
         ("follow", f"hermes incident watch {details.incident}"),
     ]
-    return NotificationText(_title(f"🚨 {incident.severity} {what}", details.title), _lines(lines))
+    return NotificationText(
+        _title(f"🚨 {incident.severity} {what}", title_of(incident)), _lines(lines)
+    )
 
 
 def render_joined(incident: Incident, event: AlertsJoined) -> NotificationText:
     """Further services or hosts that became part of an incident."""
     parts = sorted(event.parts, key=lambda part: part.severity)
     service = incident.details.service  # its failure is known: only the new title is shown
-    shown = [part.title if part.name == service else part.name for part in parts]
+    shown = [part.title if part.name in ("", service) else part.name for part in parts]
     names = list(dict.fromkeys(shown))
-    lines = [(f"{part.severity} {part.name}", part.title) for part in parts[:MAX_TITLED_PARTS]]
-    others = [part.name for part in parts[MAX_TITLED_PARTS:]]
+    lines = [
+        (f"{part.severity} {part.name}".strip(), part.title) for part in parts[:MAX_TITLED_PARTS]
+    ]
+    others = [part.name or part.title for part in parts[MAX_TITLED_PARTS:]]
     lines += [
         ("also", ", ".join(others[start : start + NAMES_PER_LINE]))
         for start in range(0, len(others), NAMES_PER_LINE)
     ]
     details = incident.details
-    lines.insert(0, ("part of", f"{details.incident}: {details.title}"))
+    lines.insert(0, ("part of", f"{details.incident}: {title_of(incident)}"))
     lines.insert(1, ("why", event.why))
     lines.insert(2, ("follow", f"hermes incident show {details.incident}"))
     return NotificationText(
-        _title(f"🚨 {parts[0].severity} ALSO FAILING", ", ".join(names)), _lines(lines)
+        _title(
+            f"🚨 {parts[0].severity} ALSO FAILING",
+            ", ".join(filter(None, names)) or title_of(incident),
+        ),
+        _lines(lines),
     )
 
 
@@ -132,7 +140,7 @@ def render_recovered(incident: Incident) -> NotificationText:
         ("report", f"hermes incident report {details.incident}"),
     ]
     title = "✅ RECOVERED" if event.observed else "➖ NOT SEEN ANY MORE"
-    return NotificationText(_title(title, details.title), _lines(lines))
+    return NotificationText(_title(title, title_of(incident)), _lines(lines))
 
 
 def render_question(incident: Incident) -> NotificationText:
@@ -143,7 +151,7 @@ def render_question(incident: Incident) -> NotificationText:
         ("if it is not", "restore it; its recovery is reported"),
     ]
     return NotificationText(
-        _title(f"❓ {incident.severity} {incident.question}", details.title), _lines(lines)
+        _title(f"❓ {incident.severity} {incident.question}", title_of(incident)), _lines(lines)
     )
 
 
@@ -165,14 +173,14 @@ def render_update(
     if announced:
         lines.append(("runs unless stopped", f"{announced} (`hermes approvals`, also to run now)"))
     title = f"⏳ {incident.severity} {_began_text(incident, now)}"
-    return NotificationText(_title(title, incident.details.title), _lines(lines))
+    return NotificationText(_title(title, title_of(incident)), _lines(lines))
 
 
 def render_acknowledged(incident: Incident, person: str) -> NotificationText:
     """For the others: one person takes care of it."""
-    by = visible_line(person, MAX_PERSON_CHARS)
+    by = visible_line(person, MAX_PERSON_CHARS) or "a person"
     title = f"👀 {incident.severity} ACKNOWLEDGED by {by}"
-    return NotificationText(_title(title, incident.details.title), "")
+    return NotificationText(_title(title, title_of(incident)), "")
 
 
 def _began_text(incident: Incident, now: datetime) -> str:
@@ -186,7 +194,7 @@ def _began_text(incident: Incident, now: datetime) -> str:
 def render_updates(open_ones: Sequence[Incident], now: datetime) -> NotificationText:
     """One notification for many incidents, a line each."""
     shown = [
-        f"{each.severity} {visible_line(each.details.title, 80)}: {phase_text(each)}, "
+        f"{each.severity} {visible_line(title_of(each), 80)}: {phase_text(each)}, "
         + ", ".join(filter(None, (_began_text(each, now), title_time(each, now)[1])))
         for each in open_ones[:20]
     ]
@@ -203,28 +211,24 @@ def render_approval(
     waits = isinstance(request, ApprovalRequested)
     lines = [
         ("what", approval_sentence(request, incident)),
-        ("because", incident.details.title),
+        ("because", title_of(incident)),
         *([cause_line(incident)] if incident.diagnosis is not None else []),
         ("effects", ", ".join(request.effects)),
         (
             "why it is asked",
-            " ".join(p for p in (request.rule, getattr(request, "reason", "")) if p),
+            ": ".join(p for p in (request.rule, getattr(request, "reason", "")) if p),
         ),
         ("undo", request.undo),
         ("test", request.tested),
         ("where", request.place),
     ]
-    if isinstance(request, ApprovalRequested):
-        lines += [
-            ("until", f"{request.until:%Y-%m-%d %H:%M:%S} UTC" if request.until else ""),
-            ("yes", f"hermes approvals approve {request.approval}"),
-            ("no", f"hermes approvals deny {request.approval}"),
-        ]
-    else:
-        lines += [
-            ("stop it", f"hermes approvals stop {request.approval}"),
-            ("run it now", f"hermes approvals approve {request.approval}"),
-        ]
+    until = request.until if isinstance(request, ApprovalRequested) else None
+    lines.append(("until", f"{until:%Y-%m-%d %H:%M:%S} UTC" if until else ""))
+    verbs = (
+        {"yes": "approve", "no": "deny"} if waits else {"stop it": "stop", "run it now": "approve"}
+    )
+    if request.approval:
+        lines += [(say, f"hermes approvals {do} {request.approval}") for say, do in verbs.items()]
     lines += [("incident", incident.details.incident), ("command", request.shown)]
     words = (
         "❓ APPROVAL NEEDED"
@@ -247,7 +251,7 @@ def render_ended(incident: Incident) -> NotificationText:
     closed = incident.closed
     assert closed is not None  # only called for closed incidents
     if closed.outcome == "escalated":
-        title = _title(OUTCOME_TITLES["escalated"], incident.details.title)
+        title = _title(OUTCOME_TITLES["escalated"], title_of(incident))
         return NotificationText(title, "\n".join(escalation_lines(incident)))
     resolver = resolver_of(incident)
     unverified = closed.outcome in ("resolved", "closed") and not incident.resolved_by_checks
@@ -267,7 +271,7 @@ def render_ended(incident: Incident) -> NotificationText:
         ("report", incident.report_path or f"hermes incident report {incident.details.incident}"),
     ]
     title = OUTCOME_TITLES["closed"] if unverified else OUTCOME_TITLES[closed.outcome]
-    return NotificationText(_title(title, incident.details.title), _lines(lines))
+    return NotificationText(_title(title, title_of(incident)), _lines(lines))
 
 
 def render_missed_rounds(event: HealthMissed | ScheduleInterrupted) -> NotificationText:
@@ -348,6 +352,13 @@ def phase_text(incident: Incident) -> str:
     if incident.phase is None:
         return "the work has not begun"
     return incident.phase + (f", attempt {incident.attempt}" if incident.attempt > 1 else "")
+
+
+def title_of(incident: Incident) -> str:
+    """The title, or what is known in its place."""
+    details = incident.details
+    about = details.service or alert_location(details.labels).name
+    return details.title.strip() or f"an alert about {about}, without a title"
 
 
 def _title(what: str, about: str) -> str:

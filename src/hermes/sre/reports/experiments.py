@@ -120,7 +120,7 @@ def describe_test(event: FixTested) -> str:
 
 def tested_text(event: FixTested) -> str:
     """With the fix, in one line."""
-    return f"{visible_line(event.fix, 100)}: {describe_test(event)}"
+    return f"{visible_line(event.fix, 100) or 'a fix'}: {describe_test(event)}"
 
 
 def tested_lines(records: Sequence[JournalRecord]) -> list[str]:

@@ -5,8 +5,8 @@ df -Pi -- "$p" 2>/dev/null | awk 'NR == 2 { print "inodes=" $6 "\t" $5 "\t" $4 }
 sizes() { tr '\n' '\0' | xargs -0 stat -c "%s$T%Y$T%U$T%n" 2>/dev/null; }
 files=$(timeout 2 find "$p" -xdev -type f -size +15k 2>/dev/null | head -n 20000); code=$?
 all=$(printf '%s\n' "$files" | sizes | sort -rn)
-printf '%s\n' "$all" | head -n 8 | sed 's/^/large=/'
-[ "$code" = 0 ] || echo "partial=the search took more than 2 s"
+[ -z "$all" ] || printf '%s\n' "$all" | head -n 8 | sed 's/^/large=/'
+[ "$code" != 124 ] || echo "unchecked=all large files of $p: the search took more than 2 s"
 near=$(printf '%s\n' "$all" | sort -t "$T" -k 2,2rn | head -n 100)
 sleep 1
 printf '%s\n--\n%s\n' "$near" "$(printf '%s\n' "$near" | cut -f 4- | sizes)" | awk -F '\t' '
