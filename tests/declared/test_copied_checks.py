@@ -22,8 +22,8 @@ def reading(
     ("readings", "outcome"),
     [
         ([reading("http", "0.9 seconds for status 502; the status is 502")], "fails"),
-        ([reading("http", "the status is 500")], "unclear"),
-        ([reading("http", "no answer: connection refused")], "unclear"),
+        ([reading("http", "the status is 500")], "differs"),
+        ([reading("http", "no answer: connection refused")], "differs"),
         ([reading("http", "something unusual")], "fails"),
         ([reading("http", ok=True)], "passes"),
         ([reading("http", ok=True), reading("unit", "it is failed")], "unclear"),
@@ -34,6 +34,14 @@ def reading(
 )
 def test_outcomes(readings: list[CheckReading], outcome: str) -> None:
     assert ON_HOST.judge(readings) == outcome
+
+
+def test_another_failure_than_on_the_host_is_described() -> None:
+    found = ON_HOST.differences([reading("http", "the status is 500")])
+    assert found == ("http: status 500 instead of status 502",)
+    found = ON_HOST.differences([reading("http", "no answer: connection refused")])
+    assert found == ("http: no answer instead of status 502",)
+    assert ON_HOST.differences([reading("http", "the status is 502"), reading("unit")]) == ()
 
 
 def test_a_trial_is_described_by_what_fails_else_by_what_passed() -> None:

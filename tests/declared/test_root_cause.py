@@ -355,6 +355,44 @@ def test_what_is_proved_passes_without_it_and_fails_with_it_alone(
     assert anyio.run(run_again, [each for each in others if each.parts]).outcome == "fails"
 
 
+class OtherwiseTrial(ScriptedTrial):
+    """Its copies fail in another way than the host; `ways`: how, copy by copy, the last one for the
+    rest."""
+
+    def __init__(self, causes: Sequence[Collection[tuple[int, int]]], *ways: str):
+        super().__init__(causes)
+        self._ways = list(ways)
+
+    async def run(self, reverted: Sequence[Revert], *, patient: bool = False) -> TrialResult:
+        result = await super().run(reverted)
+        if result.outcome != "fails":
+            return result
+        way = self._ways.pop(0) if self._ways[1:] else self._ways[0]
+        return TrialResult(outcome="differs", differences=(way,))
+
+
+OTHERWISE = "http: status 502 instead of status 404"
+
+
+@pytest.mark.parametrize("count", [5, 6, 40])
+def test_a_copy_that_always_fails_in_another_way_shows_the_fault(count: int) -> None:
+    result = investigate(OtherwiseTrial([{(4, 0)}], OTHERWISE), count)
+    assert (result.status, found(result)) == ("proved", {("/etc/004.conf", None)})
+    assert result.differences == (OTHERWISE,)
+    assert result.explained == (), "no check failed as on the host"
+
+
+def test_a_copy_that_fails_in_another_way_each_time_shows_nothing() -> None:
+    late = "http: no answer instead of status 404"
+    result = investigate(OtherwiseTrial([{(4, 0)}], late, OTHERWISE, OTHERWISE), 5)
+    assert (result.status, result.differences) == ("not-reproduced", ())
+
+
+def test_a_copy_that_fails_in_another_way_with_all_reverted_shows_nothing() -> None:
+    assert investigate(OtherwiseTrial([{(99, 0)}], OTHERWISE), 5).status == "not-reproduced"
+    assert investigate(OtherwiseTrial([{(99, 0)}], OTHERWISE), 0).status == "not-reproduced"
+
+
 class UncopiedTrial(ScriptedTrial):
     """A host of which no copy can be made now."""
 

@@ -56,6 +56,8 @@ class CauseResult(Value, kw_only=True, frozen=True):
     rehearsal_s: float = 0.0
     explained: tuple[str, ...] = ()
     """Checks that failed on an unchanged copy as on the host; others have another cause."""
+    differences: tuple[str, ...] = ()
+    """How checks failed on the copies, where none failed as on the host."""
 
     @property
     def summary(self) -> str:
@@ -63,7 +65,8 @@ class CauseResult(Value, kw_only=True, frozen=True):
         many = f"{self.suspects} change{'' if self.suspects == 1 else 's'}"
         if self.status == "proved":
             left = f"; it was not put back: {self.why}" if self.why else ""
-            return f"the cause was proved by experiments on a copy: {self.mechanism}{left}"
+            how = describe_differences(self.differences)
+            return f"the cause was proved by experiments on a copy{how}: {self.mechanism}{left}"
         if self.status == "ruled-out":
             return (
                 f"experiments on copies found no change as the cause ({many} since the last known"
@@ -74,6 +77,11 @@ class CauseResult(Value, kw_only=True, frozen=True):
         if self.experiments:
             return f"the experiments on copies ended without a proof: {self.why}"
         return f"no experiments on a copy were possible: {self.why}"
+
+
+def describe_differences(differences: Sequence[str]) -> str:
+    """For people, in parentheses; empty where the copies failed as the host."""
+    return f" (where it fails in another way: {_names(differences)})" if differences else ""
 
 
 def unfinished_text(ran: Sequence[ExperimentRan]) -> str:

@@ -23,6 +23,7 @@ from hermes.gym.episodes.responder_context import BareEpisodeRun, open_bare_run,
 from hermes.gym.episodes.self_test import prove_scenario
 from hermes.gym.scenario import find_scenario, load_scenario
 from hermes.policy.redaction.redactor import Redactor
+from hermes.sre.reports.experiments import ended_text
 
 pytestmark = [
     pytest.mark.anyio,
@@ -38,10 +39,13 @@ SCENARIO = "config-typo-after-edit"
 
 @asynccontextmanager
 async def broken_host(
-    store: StateStore, *, record: bool = True, name: str = SCENARIO
+    store: StateStore, *, record: bool = True, name: str = SCENARIO, inject: str = ""
 ) -> AsyncGenerator[tuple[Episode, BareEpisodeRun, ExperimentFinder], None]:
     scenario = find_scenario(name)
     spec = scenario.draw_spec(1, "train")
+    spec = replace(
+        spec, inject=(*spec.inject, *([inject.format(spec.fault.value[0])] * bool(inject)))
+    )
     states = store if record else None
     async with (
         open_episode(scenario, spec, states=states) as episode,
@@ -81,6 +85,21 @@ async def test_a_fault_that_no_check_observes_shows_in_contrast_to_a_healthy_cop
     assert outcome.resolved
     ended = next(each for each in events if isinstance(each, ExperimentsEnded))
     assert ended.causes == ("file /etc/shipping/profiles/active.conf",)
+
+
+async def test_a_cause_is_proved_where_copies_lack_what_answers_on_the_host(tmp_path: Path) -> None:
+    """At the wrong port a program without a supervisor answers 404; in a copy nothing does."""
+    stray = "setsid python3 -m http.server {} --bind 127.0.0.1 --directory /srv >/dev/null 2>&1 &"
+    found = broken_host(StateStore(tmp_path), name="wrong-upstream", inject=f"{stray} sleep 1")
+    async with found as (episode, stage, finder):
+        ending = await run_playbooks((), episode, stage, SETTINGS, finder)
+        events = [each.event async for each in stage.bus.journal.read(run=stage.run)]
+        outcome = await episode.judge(window_s=0.5, symptom_timeout_s=60.0)
+    ended = next(each for each in events if isinstance(each, ExperimentsEnded))
+    assert ended.status == "proved", ended.why
+    assert "502 instead of status 404" in ended_text(ended)
+    assert (ending.outcome, ending.answered_by) == ("resolved", "experiment")
+    assert outcome.resolved
 
 
 async def test_an_incident_that_experiments_solved_becomes_a_drill(tmp_path: Path) -> None:

@@ -336,6 +336,7 @@ class CauseSearch:
             recovered=(cause.explained or setup.expected.failing_names) if rehearsed.works else (),
             rehearsal_s=rehearsal_s,
             explained=cause.explained,
+            differences=cause.differences,
         )
 
     async def _find_authors(self, known: State, causes: Sequence[Revert]) -> list[str]:

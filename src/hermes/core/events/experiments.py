@@ -31,8 +31,8 @@ class ExperimentRan(BaseEvent, tag="experiment.ran", kw_only=True, frozen=True):
     reverted_count: int = 0
     kept: tuple[str, ...] = ()
     outcome: str = ""
-    """`fails` as on the host, `passes`, or `unclear`: something else fails, or no copy was
-    possible."""
+    """`fails` as on the host, `differs`: it fails in another way, `passes`, or `unclear`: something
+    else fails, or no copy was possible."""
     detail: str = ""
     seconds: float = 0.0
 
@@ -48,6 +48,8 @@ class ExperimentsEnded(BaseEvent, tag="experiment.ended", kw_only=True, frozen=T
     """Of the proved cause, redacted."""
     author: str = ""
     """Who changed it and how that is known; `unknown` where it is not."""
+    differences: tuple[str, ...] = ()
+    """How checks failed on the copies where that was in another way than on the host."""
     suspects: int = 0
     experiments: int = 0
     seconds: float = 0.0

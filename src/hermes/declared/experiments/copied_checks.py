@@ -50,10 +50,12 @@ class ExpectedReadings(Value, frozen=True, kw_only=True):
         return tuple(found[0] for each in self.failing if (found := _FULL.search(each.detail)))
 
     def judge(self, readings: Sequence[CheckReading]) -> TrialOutcome:
-        """`fails`: one of the failing checks fails in the same way. `passes`: all of them pass, and
-        so do all others that pass on the host."""
+        """`fails`: one of the failing checks fails in the same way. `differs`: one of them fails in
+        another way. `passes`: all of them pass, and so do all others that pass on the host."""
         if self.alike(readings):
             return "fails"
+        if self.differences(readings):
+            return "differs"
         now = {each.name: each for each in readings}
         same = [each for each in self.failing if each.name in now]
         bad = [
@@ -71,6 +73,15 @@ class ExpectedReadings(Value, frozen=True, kw_only=True):
             each.name
             for each in self.failing
             if each.name in now and fails_alike(each, now[each.name])
+        )
+
+    def differences(self, readings: Sequence[CheckReading]) -> tuple[str, ...]:
+        """How checks fail in another way than on the host."""
+        now = {each.name: each for each in readings if not each.ok and not each.unknown}
+        return tuple(
+            f"{each.name}: {_kind_text(now[each.name])} instead of {_kind_text(each)}"
+            for each in self.failing
+            if each.name in now and not fails_alike(each, now[each.name])
         )
 
     def _counts(self, name: str) -> bool:
@@ -97,3 +108,10 @@ def failure_kind(detail: str) -> tuple[FailureKind, str]:
     if _NO_ANSWER.search(detail):
         return "no-answer", ""
     return ("too-late", "") if _TOO_LATE.search(detail) else ("other", "")
+
+
+def _kind_text(reading: CheckReading) -> str:
+    kind, status = failure_kind(reading.detail)
+    return {"no-answer": "no answer", "too-late": "an answer too late"}.get(
+        kind, f"{kind} {status}"
+    )

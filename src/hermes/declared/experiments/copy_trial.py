@@ -79,6 +79,7 @@ class CopyTrial:
             detail=self._setup.expected.describe(readings),
             seconds=time.monotonic() - began,
             failing=self._setup.expected.alike(readings),
+            differences=self._setup.expected.differences(readings),
         )
 
     @asynccontextmanager

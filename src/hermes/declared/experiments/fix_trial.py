@@ -176,6 +176,6 @@ def _outcome_of(outcome: TrialOutcome, passed: Sequence[str]) -> FixOutcome:
     """Where other checks fail with it, the fix is not said to help."""
     if outcome == "passes":
         return "recovered"
-    if outcome == "unclear":
+    if outcome in ("differs", "unclear"):
         return "unclear"
     return "helped" if passed else "failed"

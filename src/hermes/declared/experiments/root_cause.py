@@ -1,7 +1,8 @@
 """Finds the root cause of a fault by experiments on copies of the host.
 
-An unchanged copy must fail as the host does. With all changes reverted it must pass: otherwise the
-copy itself may not be able to pass, and nothing is known. Then the smallest set of changes is
+An unchanged copy must fail as the host does, or fail in another way every time: what answers behind
+a service may be missing there. With all changes reverted it must pass: otherwise the copy itself
+may not be able to pass, and nothing is known. Then the smallest set of changes is
 searched that is sufficient for the fault, and it is confirmed that the fault is gone when only
 these are reverted. A rehearsal of the revert confirms this, too: it ends with a copy that passes
 with only these reverted.
@@ -12,6 +13,7 @@ from typing import Literal
 
 import anyio
 from anyio.abc import TaskGroup
+from msgspec.structs import replace
 
 from hermes.core.errors import innermost_error
 from hermes.core.messages import Value
@@ -50,6 +52,8 @@ class RootCause(Value, frozen=True, kw_only=True):
     experiments: tuple[Experiment, ...] = ()
     why: str = ""
     """Why there is no proved cause."""
+    differences: tuple[str, ...] = ()
+    """How the copies failed where none failed as the host."""
 
     @property
     def explained(self) -> tuple[str, ...]:
@@ -130,6 +134,8 @@ class _Investigation:
         self._background, self._rehearsals = background, dict[tuple[str, ...], _Rehearsal]()
         self._left_out: tuple[str, ...] = ()
         """Labels of changes that cannot be reverted on a copy."""
+        self._accepted: frozenset[str] = frozenset()
+        """The differences from the host with which a copy shows the fault all the same."""
         self.rehearse: RehearseRevert | None = None
 
     async def run(self) -> RootCause:
@@ -138,13 +144,17 @@ class _Investigation:
             result = await self._try("reproduce", [])
             return self._without_suspects(result)
         unchanged, reverted = await self._try_both_ways(everything)
-        if unchanged.outcome != "fails":
+        if unchanged.outcome != "fails" and not unchanged.differences:
             return self._not_reproduced(unchanged)
         if reverted.blocked:
             everything = self._leave_out(reverted.blocked)
             if not everything:
                 return self._end("impossible", f"no change can be reverted: {reverted.detail}")
             reverted = await self._try("revert-all", everything)
+        if unchanged.outcome != "fails" and reverted.outcome == "passes":
+            unchanged = await self._accept_differences(unchanged)
+        if unchanged.outcome != "fails":
+            return self._not_reproduced(unchanged)
         if reverted.outcome == "fails":
             return self._end("untestable", self._untestable_text(reverted))
         if reverted.outcome == "unclear" and len(everything) == 1:
@@ -163,9 +173,25 @@ class _Investigation:
                 group.start_soon(self._try_likely, each)
         unchanged = await self._try("reproduce", [])
         reverted = await self._try("revert-all", everything)
-        if (unchanged.outcome, reverted.outcome) != ("fails", "passes"):
+        shown = unchanged.outcome == "fails" or unchanged.differences
+        if not shown or reverted.outcome != "passes":
             self._cancel_rehearsal(everything[:1])
         return unchanged, reverted
+
+    async def _accept_differences(self, unchanged: TrialResult) -> TrialResult:
+        """A copy that fails in another way than the host shows the fault where it passes with all
+        changes reverted, and fails in that way again with more time."""
+        again = await self._try("reproduce", [], patient=True)
+        if again.outcome != "fails":
+            self._accepted = frozenset(unchanged.differences) & frozenset(again.differences)
+        return self._judged(self._results[()])
+
+    def _judged(self, result: TrialResult) -> TrialResult:
+        """A difference from the host counts as the fault only where it was accepted."""
+        if result.outcome != "differs":
+            return result
+        accepted = not self._accepted.isdisjoint(result.differences)
+        return replace(result, outcome="fails" if accepted else "unclear")
 
     async def _try_likely(self, kept: Revert) -> None:
         if await self._keep_only([kept]) != "fails":
@@ -271,7 +297,7 @@ class _Investigation:
     def _known_outcome(self, kept: Revert) -> str:
         """Of a trial with only this in force; empty where there was none yet."""
         known = self._results.get(_labels(self._all_but([kept])))
-        return known.outcome if known is not None else ""
+        return self._judged(known).outcome if known is not None else ""
 
     async def _minimise_parts(self, changes: Sequence[Revert]) -> list[Revert]:
         """The same for the parts of these changes; as a whole where it does not help."""
@@ -336,10 +362,11 @@ class _Investigation:
         labels = _labels(causes)
         known = self._results.get(labels)
         # What was not clear by chance, such as when another copy was slow, may be clear now.
-        if known is None or known.outcome == "unclear":
+        is_open = known is None or self._judged(known).outcome == "unclear"
+        if is_open:
             self._begin_rehearsal(causes, early=False)
         rehearsal = self._rehearsals.get(labels)
-        if rehearsal is None or (known is not None and known.outcome != "unclear"):
+        if rehearsal is None or not is_open:
             return await self._try("revert-only", causes)
         found = list[TrialResult]()
         async with anyio.create_task_group() as group:
@@ -394,13 +421,13 @@ class _Investigation:
         labels = _labels(reverted)
         known = self._results.get(labels)
         if known is not None and (known.outcome == "passes" or not patient or labels in self._sure):
-            return known
+            return self._judged(known)
         result = await self._trial.run(reverted, patient=patient)
         if patient:
             self._sure.add(labels)
         self._results[labels] = result
         await self._note(purpose, labels, [each.label for each in kept], result)
-        return result
+        return self._judged(result)
 
     async def _note(
         self,
@@ -425,6 +452,7 @@ class _Investigation:
             suspects=len(self._suspects),
             experiments=tuple(self._experiments),
             why=why,
+            differences=tuple(sorted(self._accepted)),
         )
 
 

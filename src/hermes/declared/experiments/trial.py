@@ -6,8 +6,9 @@ from typing import Literal, Protocol
 from hermes.core.messages import Value
 from hermes.declared.experiments.suspects import Suspect
 
-TrialOutcome = Literal["fails", "passes", "unclear"]
-"""`fails`: as on the host. `unclear`: something else fails, or it could not be tried."""
+TrialOutcome = Literal["fails", "differs", "passes", "unclear"]
+"""`fails`: as on the host. `differs`: what fails on the host fails in another way. `unclear`:
+something else fails, or it could not be tried."""
 TrialPurpose = Literal["reproduce", "revert-all", "keep-only", "revert-only", "rehearse"]
 
 
@@ -39,6 +40,9 @@ class TrialResult(Value, frozen=True, kw_only=True):
     """False where no copy could be made."""
     failing: tuple[str, ...] = ()
     """The checks that failed as on the host."""
+    differences: tuple[str, ...] = ()
+    """How checks failed in another way than on the host, as `http-80: status 502 instead of status
+    404`."""
     confirms: bool = False
     """Of a rehearsal: the copy failed before, and passes with only this reverted."""
 

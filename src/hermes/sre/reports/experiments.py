@@ -13,6 +13,7 @@ from hermes.core.events.experiments import (
 from hermes.core.foreign_text import visible_line
 from hermes.core.protocols import JournalRecord
 from hermes.plumbing.units import format_duration
+from hermes.sre.cause import describe_differences
 from hermes.sre.reports.actions import events_of_type
 from hermes.sre.reports.markdown import escape_text
 
@@ -28,6 +29,7 @@ _PURPOSES = {
 }
 _OUTCOMES = {
     "fails": "it fails as on the host",
+    "differs": "it fails in another way than on the host",
     "passes": "the checks pass",
     "unclear": "something else fails, or it could not be tried",
 }
@@ -79,7 +81,8 @@ def ended_text(event: ExperimentsEnded) -> str:
         by = f", changed by {visible_line(event.author, 60)}" if event.author else ""
         took = f" in {event.experiments} experiments, {format_duration(event.seconds)}"
         left = f"; not put back: {visible_line(event.why, MAX_WHY_CHARS)}" if event.why else ""
-        return f"cause proved{took}: {_names(event.causes)}{by}{left}"
+        how = describe_differences(event.differences)
+        return f"cause proved{took}{how}: {_names(event.causes)}{by}{left}"
     if event.status == "ruled-out":
         # Not "ruled out": a copy that never passes may not be able to run the service.
         many = f"{event.suspects} change{'' if event.suspects == 1 else 's'}"

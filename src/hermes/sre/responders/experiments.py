@@ -298,6 +298,7 @@ class ExperimentResponder:
                 causes=result.causes,
                 diff=result.diff,
                 author=result.author,
+                differences=result.differences,
                 suspects=result.suspects,
                 experiments=result.experiments,
                 seconds=round(seconds, 3),
