@@ -1,5 +1,6 @@
 """How a trial judges a copy by the checks of the host."""
 
+import dataclasses
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
@@ -9,6 +10,7 @@ from hermes.declared.experiments.copied_checks import CheckReading, ExpectedRead
 from hermes.declared.experiments.copy_setup import CopySetup
 from hermes.declared.experiments.copy_trial import CopyTrial
 from hermes.declared.experiments.host_programs import HostPrograms, HostService
+from hermes.declared.experiments.rehearsal import rehearse_revert
 from hermes.declared.experiments.suspects import Suspect
 from hermes.declared.experiments.trial import Revert
 from hermes.declared.state import Item, ItemId, StateChange
@@ -90,6 +92,58 @@ async def test_what_a_revert_breaks_in_a_copy_keeps_it_from_being_the_fix() -> N
     judged = await trial({False: True, True: False}).run([Revert(suspect=CAUSE)])
     assert judged.outcome == "unclear"
     assert judged.detail.startswith("database")
+
+
+class CopiedDatabase:
+    """The check of a database in copies. `states`: for the first copy, and for all others, what it
+    says before and after the revert, poll by poll, the last one for the rest."""
+
+    def __init__(self, *states: dict[bool, list[bool]]) -> None:
+        self._states, self._copies = states, list[HostCopy]()
+
+    async def run_checks(self, copy: HostCopy, names: Sequence[str]) -> Sequence[CheckReading]:
+        assert isinstance(copy, MemoryCopy)
+        if copy not in self._copies:
+            self._copies.append(copy)
+        state = self._states[min(self._copies.index(copy), len(self._states) - 1)][copy.reverted]
+        readings = []
+        for name in names:
+            ok = copy.reverted
+            if name == "database":
+                ok = state.pop(0) if state[1:] else state[0]
+            readings.append(CheckReading(name=name, ok=ok, detail="no answer"))
+        return readings
+
+
+GOOD = {False: [True], True: [True]}
+
+
+@pytest.mark.parametrize(
+    ("first", "works"),
+    [
+        ({False: [False], True: [False]}, True),
+        ({False: [True], True: [False]}, False),
+        ({False: [True], True: [False, False, False, True]}, True),
+        ({False: [True], True: [True]}, True),
+    ],
+)
+async def test_a_rehearsal_counts_what_its_copy_showed_before_and_what_is_only_late(
+    first: dict[bool, list[bool]], works: bool
+) -> None:
+    """In other copies the database answers."""
+    run_checks = CopiedDatabase(first, GOOD).run_checks
+    setup = dataclasses.replace(trial_setup(GOOD), run_checks=run_checks)
+    found = await rehearse_revert(setup, CopyTrial(setup), [Revert(suspect=CAUSE)])
+    assert found.works == works
+    assert works or found.why.startswith("database")
+
+
+async def test_a_trial_waits_for_a_service_that_starts_late() -> None:
+    """Like a database that recovers after it was copied."""
+    late = {False: [True], True: [False, False, False, True]}
+    run_checks = CopiedDatabase(late, GOOD).run_checks
+    setup = dataclasses.replace(trial_setup(GOOD), run_checks=run_checks)
+    assert (await CopyTrial(setup).run([Revert(suspect=CAUSE)])).outcome == "passes"
 
 
 async def test_what_passes_in_every_copy_is_no_objection() -> None:

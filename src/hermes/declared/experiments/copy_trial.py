@@ -7,7 +7,7 @@ from contextlib import asynccontextmanager
 import anyio
 
 from hermes.core.errors import EnvironmentFailed
-from hermes.declared.experiments.copied_checks import CheckReading
+from hermes.declared.experiments.copied_checks import CheckReading, fails_alike
 from hermes.declared.experiments.copy_changes import (
     START_LEAD_S,
     clear_growth,
@@ -102,12 +102,16 @@ class CopyTrial:
             yield copy
 
     async def settle(
-        self, copy: HostCopy, timeout: Callable[[], float] | None = None
+        self,
+        copy: HostCopy,
+        timeout: Callable[[], float] | None = None,
+        before: Sequence[CheckReading] = (),
     ) -> tuple[TrialOutcome, Sequence[CheckReading]]:
-        """Run the failing checks until they keep passing, until they had enough time to, or until
-        their services have failed for good."""
+        """Run the failing checks until they keep passing and no other fails, until they had enough
+        time to, or until their services have failed for good. `before`: what the others said in
+        this copy before anything was reverted."""
         limit_s, expected = timeout or self.timeout_s, self._setup.expected
-        began, pause, polls = time.monotonic(), SHORTEST_POLL_S, 0
+        began, pause, polls, passed_s = time.monotonic(), SHORTEST_POLL_S, 0, 0.0
         while True:
             polls += 1
             readings = await self._setup.run_checks(copy, expected.failing_names)
@@ -116,9 +120,13 @@ class CopyTrial:
                 readings, others = await self._hold(copy)
                 outcome = expected.judge(readings)
                 if outcome == "passes":
-                    self.pass_seconds = max(now - began, self.pass_seconds or 0.0)
-                    others = await self._leave_out_missing(others)
-                    return expected.judge([*readings, *others]), [*readings, *others]
+                    passed_s = passed_s or now - began
+                    self.pass_seconds = max(passed_s, self.pass_seconds or 0.0)
+                    others = await self._leave_out_missing(_leave_out_failing(others, before))
+                    readings = [*readings, *others]
+                    outcome = expected.judge(readings)
+                if outcome == "passes":
+                    return outcome, readings
             ended = now - began >= limit_s() or (polls > 1 and await self._have_failed(copy))
             if ended:
                 return outcome, readings
@@ -214,3 +222,13 @@ class CopyTrial:
         return [
             each for each in dict.fromkeys([*named, *self._setup.services]) if each not in stopped
         ]
+
+
+def _leave_out_failing(
+    others: Sequence[CheckReading], before: Sequence[CheckReading]
+) -> list[CheckReading]:
+    """Leave out those that failed alike before anything was reverted."""
+    known = {each.name: each for each in before if not each.ok and not each.unknown}
+    return [
+        each for each in others if each.name not in known or not fails_alike(known[each.name], each)
+    ]

@@ -87,6 +87,7 @@ async def rehearse_revert(
             await repeat_jobs(copy, setup, jobs)
             await send_requests(copy, setup)
             before, _ = await trial.settle(copy, _first_failure(trial))
+            others = await setup.run_checks(copy, setup.expected.passing)
             await put_back(copy, setup, causes)
             for step, timeout in plan_activations(setup, trial, causes):
                 restarted = [each.target for each in step if each.kind == "restart"]
@@ -95,7 +96,7 @@ async def rehearse_revert(
                     await _activate(copy, each)
                     done.append(each)
                 await send_requests(copy, setup)
-                outcome, readings = await trial.settle(copy, timeout)
+                outcome, readings = await trial.settle(copy, timeout, others)
                 if outcome == "passes":
                     return RehearsedRevert(
                         works=True,
