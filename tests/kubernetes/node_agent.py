@@ -77,7 +77,7 @@ class NodeAgent:
         self._report_node()
 
     def _report_node(self) -> None:
-        size = {"cpu": "4", "memory": "4Gi", "pods": "110"}
+        size = {"cpu": "32", "memory": "32Gi", "pods": "500"}  # for all tests together
         self._client.patch(
             f"/api/v1/nodes/{NODE}/status",
             {

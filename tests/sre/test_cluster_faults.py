@@ -93,6 +93,9 @@ def test_a_container_killed_for_memory_gets_twice_its_limit() -> None:
     (fault,) = faults(pods=pods, workloads=COMPLETE_ROLLOUT)
     assert (fault.kind, fault.value) == ("memory-limit", "128Mi")
     assert fault.parameters["raised"] == "256Mi"
+    assert fault.mechanism.endswith(
+        "was killed for memory at its limit of 128Mi; restarts so far: 3"
+    )
 
 
 @pytest.mark.parametrize(("limit", "raised"), [("128Mi", "256Mi"), ("1G", "2G"), ("1.5Gi", "")])

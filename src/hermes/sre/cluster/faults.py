@@ -234,7 +234,9 @@ def _container_symptom(
         limit = next((c.memory_limit for c in workload.containers if c.name == container.name), "")
         raised = raise_memory(limit)
         known = {"container": container.name, "limit": limit, "raised": raised} if raised else {}
-        text = f"{where} was killed for memory {container.restarts} times at its limit of {limit}"
+        text = f"{where} was killed for memory"
+        text += f" at its limit of {limit}" if limit else ""
+        text += f"; restarts so far: {container.restarts}" if container.restarts else ""
         return _Symptom(kind="memory-limit", text=text, value=limit, parameters=known)
     if container.state == "waiting" and container.reason in PULL_REASONS:
         text = f"the image {container.image} of {where} cannot be pulled: {container.message}"
