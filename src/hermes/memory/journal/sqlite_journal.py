@@ -53,7 +53,7 @@ class CommitWatch:
     @property
     def poll_interval_s(self) -> float:
         """Seconds after which the file is checked although there was no notification."""
-        return 0.1 if self._descriptor is None else 1.0
+        return 0.1 if self._descriptor is None else 2.0
 
     def __enter__(self) -> "CommitWatch":
         if not self._inotify_tried:
