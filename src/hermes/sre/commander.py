@@ -11,7 +11,6 @@ from hermes.core.actions import TracksText
 from hermes.core.errors import HermesError, StoreError, innermost_error
 from hermes.core.events.incidents import (
     DiagnosisVerdict,
-    IncidentAssessed,
     IncidentClosed,
     IncidentDiagnosed,
     IncidentPhase,
@@ -21,6 +20,7 @@ from hermes.core.incident import Incident, IncidentDetails
 from hermes.core.messages import Value
 from hermes.skills.playbook.commands import find_root_commands
 from hermes.sre.assessment.assess import assess_host
+from hermes.sre.assessment.grading import assessment_events
 from hermes.sre.assessment.symptoms import Assessment
 from hermes.sre.attempts import (
     AttemptedBy,
@@ -84,18 +84,8 @@ async def assess_incident(
     async def judge() -> None:
         if known is None:
             found.append(await assess())
-            await work.publish(
-                IncidentAssessed(
-                    run=work.details.run,
-                    incident=work.details.incident,
-                    verdict=found[0].verdict,
-                    reasons=found[0].reasons,
-                    calls=found[0].evidence,
-                    component=found[0].component,
-                    mechanism=found[0].mechanism,
-                    value=found[0].value,
-                )
-            )
+            weights = work.settings.triage.services
+            await work.publish(*assessment_events(await work.read(), found[0], weights))
         enough.set()
 
     async def measure() -> None:

@@ -172,7 +172,8 @@ def _graded_text(event: IncidentGraded) -> str:
     by = f" by {visible_line(event.by, 40)}" if event.by else ""
     reason = f": {visible_line(event.reason, MAX_LINE_CHARS)}" if event.reason else ""
     title = f"; called from now on: {visible_line(event.title, 80)}" if event.title else ""
-    return f"severity {event.before} becomes {event.severity}{by}{reason}{title}"
+    verb = "becomes" if event.severity != event.before else "stays"
+    return f"severity {event.before} {verb} {event.severity}{by}{reason}{title}"
 
 
 def _acknowledged_text(event: IncidentAcknowledged) -> str:

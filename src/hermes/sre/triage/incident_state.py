@@ -116,6 +116,8 @@ class IncidentState:
         self._reopened_at: set[datetime] = set()
         """When triage opened it again."""
         self._opened_by_log = labels.get("kind", "") in LOG_KINDS
+        self._effect_known = alert_impact(alert).known
+        """Whether it was known when it was opened what users notice."""
         self._concerns_itself = is_early_warning(alert)
         """It explains no failure of anything else on its host, such as a certificate."""
         self._outage: AlertSeries | None = None
@@ -303,7 +305,9 @@ class IncidentState:
 
     def _severity_events(self, now: datetime) -> list[IncidentGraded]:
         (severity, why), before = self.impact.grade(), self.recorded.severity
-        if self.recorded.graded_by_person or not is_graver(severity, before):
+        known_now = self.impact.known and not self._effect_known and severity == before
+        news = is_graver(severity, before) or (known_now and why != self.recorded.reason)
+        if self.recorded.graded_by_person or not news:
             return []
         graded = IncidentGraded(
             run=self.id,

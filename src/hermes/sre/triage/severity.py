@@ -86,6 +86,8 @@ class AlertImpact(Value, frozen=True):
     floor: Severity | None = None
     grading: str = ""
     """Who says how severe it is at least, in words."""
+    known: bool = True
+    """Whether it is known what users notice of it."""
 
 
 def alert_impact(alert: AlertRaised) -> AlertImpact:
@@ -93,7 +95,9 @@ def alert_impact(alert: AlertRaised) -> AlertImpact:
     hint = alert.severity or labels.get("severity", "")
     effect, why = _alert_effect(alert, labels)
     who = "it was reported as" if alert.source in REPORT_SOURCES else "the monitor grades it"
-    return AlertImpact(effect, why, SEVERITY_BY_HINT.get(hint.lower()), f"{who} {hint[:40]}")
+    floor = SEVERITY_BY_HINT.get(hint.lower())
+    known = labels.get("kind") != "log"
+    return AlertImpact(effect, why, floor, f"{who} {hint[:40]}", known)
 
 
 def alert_problem(alert: AlertRaised, alarm: str) -> str:
@@ -228,6 +232,8 @@ class IncidentImpact:
         self._weights = weights
         self.down: set[str] = set()
         self.hosts: set[str] = set()
+        self.known = False
+        """Whether it is known what users notice of the gravest effect."""
         self._worst: tuple[Severity, str] = ("P3", "")
         self._floor: tuple[Severity, str] = ("P3", "")
 
@@ -238,8 +244,9 @@ class IncidentImpact:
             if location.host and len(self.hosts) < MAX_NAMES:
                 self.hosts.add(location.host)
         found = self._alert_severity(location, impact)
-        if not self._worst[1] or is_graver(found[0], self._worst[0]):
-            self._worst = found
+        better_known = impact.known and not self.known and found[0] == self._worst[0]
+        if not self._worst[1] or better_known or is_graver(found[0], self._worst[0]):
+            self._worst, self.known = found, impact.known
         if impact.floor is not None and is_graver(impact.floor, self._floor[0]):
             self._floor = impact.floor, impact.grading
 
