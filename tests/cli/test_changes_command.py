@@ -121,3 +121,13 @@ def test_a_port_is_opened_and_closed_not_added_and_removed(hermes: Hermes, host:
     assert compared.returncode == 0, compared.stderr
     [line] = [each for each in compared.stdout.splitlines() if f":{port} " in each]
     assert "opened" in line, line
+
+
+def test_the_list_says_up_to_when_it_is_complete(hermes: Hermes, host: Path) -> None:
+    assert "latest recorded state" not in hermes("changes").stderr
+    hermes("state", "record")
+    (host / "app.conf").write_text("port = 80\n")
+    listed = hermes("changes")
+    assert "app.conf" not in listed.stdout
+    assert "the latest recorded state is of" in listed.stderr
+    assert "hermes state diff" in listed.stderr

@@ -210,7 +210,7 @@ async def open_watch(
                 group.start_soon(monitor.run)
             group.start_soon(_fill_playbooks, parts.playbooks)
             if not in_box:
-                group.start_soon(keep_recording, loaded)
+                group.start_soon(keep_recording, loaded, application.bus)
                 group.start_soon(application.keep_hooks, job_settings)
                 group.start_soon(application.keep_traces, write_warning)
             await notifications.start(group)

@@ -15,7 +15,7 @@ from hermes.app.secret_redactor import SecretRedactor
 from hermes.cli import exit_codes
 from hermes.cli.context import load_settings, query_journal, since_option
 from hermes.cli.lazy import cli_command, cli_group
-from hermes.cli.output import echo, print_fields, print_json, print_table
+from hermes.cli.output import echo, note, print_fields, print_json, print_table
 from hermes.cli.render.lines import format_time
 from hermes.cli.render.terminal_text import clean
 from hermes.core.actions import Action, Approval, Decision
@@ -25,6 +25,7 @@ from hermes.declared.diff import describe_change
 from hermes.declared.recording import change_event
 from hermes.declared.revert import plan_revert
 from hermes.declared.state import ITEM_KINDS, change_verb_text
+from hermes.declared.store import StateStore
 from hermes.memory.store import JournalStore, store_exists
 from hermes.settings.load import LoadedSettings
 
@@ -132,6 +133,15 @@ def _print_changes(
             f"{left} earlier changes are not shown; all: "
             f"hermes changes list --limit {len(matching)}"
         )
+    if latest := _latest_state(open_state_store(load_settings(ctx))):
+        note(
+            f"the latest recorded state is of {format_time(latest)}; what changed"
+            " since then: hermes state diff"
+        )
+
+
+def _latest_state(store: StateStore) -> datetime | None:
+    return max((each.at for each in store.stored_states() if each.at), default=None)
 
 
 @cli_command("""
