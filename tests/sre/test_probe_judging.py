@@ -54,8 +54,12 @@ class Looks:
         (LOG_DETAIL, "205.0 lines a minute of /var/log/shop/api.log report errors"),
         ("nothing answers at 127.0.0.1:6379", "nothing answers at 127.0.0.1:6379"),
         (
-            "3.1 seconds for status 200 from http://a/; slower than 2 s",
-            "3.1 seconds for status 200 from http://a/",
+            "3.1 seconds for status 200 from http://a/; it took longer than 2 s",
+            "it took 3.1 s, longer than 2 s, for status 200 from http://a/",
+        ),
+        (
+            "0.021 seconds for status 200 from http://a/; the body lacks: Book; now",
+            "the body lacks: Book; now, in the answer with status 200 from http://a/",
         ),
         (
             "0 days are left for 127.0.0.1:443; "

@@ -84,7 +84,9 @@ def test_what_a_person_graded_stays_as_it_is() -> None:
     harness.restart()
     harness.raise_alert("b", "web: no answer", kind="port", service="web")
     harness.wait(2)
-    assert len(harness.events(IncidentGraded)) == 1
+    (incident,) = harness.incidents().values()
+    assert (incident.severity, incident.details.title) == ("P3", "web: no answer")
+    assert {each.severity for each in harness.events(IncidentGraded)} == {"P3"}
 
 
 def test_a_grade_is_not_repeated_after_a_crash() -> None:

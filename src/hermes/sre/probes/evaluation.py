@@ -207,7 +207,11 @@ def judge_probe(
     )
 
 
-_BAD_STATUS = re.compile(r"[\d.]+ seconds for (status \d+ from \S+); the status is ")
+_BAD_PAGE = re.compile(
+    r"(?P<took>[\d.]+) seconds for (?P<answer>status \d+ from \S+); (?:(?P<status>the status is )|"
+    r"(?P<body>the body lacks: .*)|it took (?P<limit>longer than [\d.]+ s))",
+    re.DOTALL,
+)
 _BAD_CERTIFICATE = re.compile(
     r"\d+ days are left for [^;]+; (the certificate of .+? (?:expired|is not for).*)"
 )
@@ -215,10 +219,21 @@ _BAD_CERTIFICATE = re.compile(
 
 def headline(detail: str) -> str:
     """The result of a probe as a short title; what follows the first semicolon explains it."""
-    bad_status = _BAD_STATUS.match(detail)
-    explained = bad_status or _BAD_CERTIFICATE.match(detail)
-    text = (explained[1] if explained else detail).partition("; ")[0]
+    if page := _BAD_PAGE.match(detail):
+        text = _page_headline(page)
+    else:
+        explained = _BAD_CERTIFICATE.match(detail)
+        text = (explained[1] if explained else detail).partition("; ")[0]
     return text if len(text) <= MAX_HEADLINE_CHARS else f"{text[: MAX_HEADLINE_CHARS - 1]}…"
+
+
+def _page_headline(page: re.Match[str]) -> str:
+    """What is wrong with a page; the time that it took only where that is wrong."""
+    if page["status"]:
+        return page["answer"]
+    if page["limit"]:
+        return f"it took {float(page['took']):.3g} s, {page['limit']}, for {page['answer']}"
+    return f"{page['body']}, in the answer with {page['answer']}"
 
 
 def _state_by_limit(

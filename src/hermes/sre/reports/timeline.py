@@ -171,9 +171,12 @@ def _joined_text(event: AlertsJoined) -> str:
 def _graded_text(event: IncidentGraded) -> str:
     by = f" by {visible_line(event.by, 40)}" if event.by else ""
     reason = f": {visible_line(event.reason, MAX_LINE_CHARS)}" if event.reason else ""
-    title = f"; called from now on: {visible_line(event.title, 80)}" if event.title else ""
+    title = f"called from now on: {visible_line(event.title, 80)}" if event.title else ""
     verb = "becomes" if event.severity != event.before else "stays"
-    return f"severity {event.before} {verb} {event.severity}{by}{reason}{title}"
+    graded = f"severity {event.before} {verb} {event.severity}{by}{reason}"
+    if title and not reason and event.severity == event.before:
+        return title
+    return "; ".join(filter(None, (graded, title)))
 
 
 def _acknowledged_text(event: IncidentAcknowledged) -> str:

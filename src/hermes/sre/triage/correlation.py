@@ -6,7 +6,12 @@ from itertools import islice
 
 from hermes.sre.triage.alert_series import AlertSeries
 from hermes.sre.triage.incident_state import IncidentState, location_keys
-from hermes.sre.triage.severity import SEVERITY_BY_EFFECT, SEVERITY_LEVELS, alert_impact
+from hermes.sre.triage.severity import (
+    SEVERITY_BY_EFFECT,
+    SEVERITY_LEVELS,
+    alert_impact,
+    failure_gravity,
+)
 from hermes.sre.triage.state import TriageState
 
 
@@ -44,7 +49,8 @@ class AlertCorrelation:
         return self._same_alarm(series, now)
 
     def roots_first(self, waiting: Iterable[AlertSeries]) -> list[AlertSeries]:
-        """Hosts first, then services with the fewest dependencies, by severity and number.
+        """Hosts first, then services with the fewest dependencies, by severity, by what users of a
+        service notice, and by number.
 
         Warnings about a host come last: they are not the cause of failures there.
         """
@@ -52,12 +58,13 @@ class AlertCorrelation:
         names = {each.location.service for each in waiting}
         needs = {name: len(self._state.topology.dependencies_of(name) & names) for name in names}
 
-        def rank(series: AlertSeries) -> tuple[int, int, int, int]:
+        def rank(series: AlertSeries) -> tuple[int, int, int, int, int]:
+            gravity = failure_gravity(series.alert) if series.alert is not None else 0
             effect = alert_impact(series.alert).effect if series.alert is not None else "warning"
             grave = SEVERITY_LEVELS.index(SEVERITY_BY_EFFECT[effect])
             service = series.location.service
             order = 1 if service else 2 if series.is_warning else 0
-            return order, needs[service], grave, series.number
+            return order, needs[service], grave, -gravity, series.number
 
         return sorted(waiting, key=rank)
 

@@ -21,6 +21,7 @@ from hermes.sre.triage.severity import (
     IncidentImpact,
     alert_impact,
     alert_problem,
+    failure_gravity,
     is_early_warning,
     is_graver,
 )
@@ -80,6 +81,47 @@ class JoinedAlerts:
             )
 
 
+class IncidentTitle:
+    """The first alert gives an incident its title. Another one replaces it where it shows a graver
+    failure of the same service, or a service that does not work where a log opened the incident: a
+    log only shows what a service suffers from."""
+
+    def __init__(self, service: str, opening: AlertRaised, *, of_log: bool) -> None:
+        self._service, self._of_log = service, of_log
+        self._gravity = failure_gravity(opening)
+        self._opened = False
+        self._outage: AlertSeries | None = None
+        self._gravest: AlertSeries | None = None
+        self._titled_by = ""
+        """The fingerprint of the alert that gave the last title."""
+
+    def add(self, series: AlertSeries, alert: AlertRaised) -> None:
+        """What fails may have become graver in the same alert, too."""
+        gravity = failure_gravity(alert)
+        if not self._opened:  # its own first alert, with all that is known of it
+            self._opened, self._gravity = True, gravity
+        if series.is_outage:
+            self._outage = self._outage or series
+        own = bool(self._service) and series.location.service == self._service
+        if own and series.firing and gravity > self._gravity:
+            self._gravest, self._gravity = series, gravity
+
+    def replacement(self, present: str) -> str:
+        """Return the title from now on; empty where the present one stays."""
+        named = self._source()
+        if named is None or named.fingerprint == self._titled_by:
+            return ""
+        title = named.title[:MAX_TITLE_CHARS]
+        return title if title != present else ""
+
+    def mark_replaced(self) -> None:
+        named = self._source()
+        self._titled_by = named.fingerprint if named is not None else ""
+
+    def _source(self) -> AlertSeries | None:
+        return (self._outage if self._of_log else None) or self._gravest
+
+
 class IncidentState:
     """An incident with its alerts and its impact. `recorded` is the fold of its events; triage
     applies its own decisions to it before they come back from the journal."""
@@ -120,8 +162,7 @@ class IncidentState:
         """Whether it was known when it was opened what users notice."""
         self._concerns_itself = is_early_warning(alert)
         """It explains no failure of anything else on its host, such as a certificate."""
-        self._outage: AlertSeries | None = None
-        """The first alert of it that a service does not work."""
+        self._title = IncidentTitle(self.service, alert, of_log=self._opened_by_log)
         self.add_location(self.location)
 
     @property
@@ -282,8 +323,7 @@ class IncidentState:
         series.assign_to(self.id)
         if series.alert is not None:
             self.impact.add(series.location, alert_impact(series.alert))
-            if series.is_outage:
-                self._outage = self._outage or series
+            self._title.add(series, series.alert)
             self.add_location(series.location)
             if len(self.named_parts) < MAX_PARTS:
                 service = series.location.service
@@ -307,7 +347,10 @@ class IncidentState:
         (severity, why), before = self.impact.grade(), self.recorded.severity
         known_now = self.impact.known and not self._effect_known and severity == before
         news = is_graver(severity, before) or (known_now and why != self.recorded.reason)
+        title = self._title.replacement(self.recorded.details.title)
         if self.recorded.graded_by_person or not news:
+            severity, why = before, ""
+        if not why and not title:
             return []
         graded = IncidentGraded(
             run=self.id,
@@ -316,16 +359,10 @@ class IncidentState:
             severity=severity,
             before=before,
             reason=why,
-            title=self._outage_title(),
+            title=title,
         )
         self.apply(graded)
         return [graded]
-
-    def _outage_title(self) -> str:
-        """Return a title for an incident that a log opened: a log only shows what a service suffers
-        from."""
-        outage = self._outage if self._opened_by_log else None
-        return outage.title[:MAX_TITLE_CHARS] if outage is not None else ""
 
     def apply(self, event: object) -> None:
         self.recorded = incident_after(self.recorded, event)
@@ -333,6 +370,8 @@ class IncidentState:
             case IncidentClosed():
                 # The answer to a question is valid until its reason has ended.
                 self.leftovers_checked = bool(self.question)
+            case IncidentGraded() if event.title:
+                self._title.mark_replaced()
             case IncidentRecovered():
                 self.leftovers_checked = True  # nothing of it fires
             case IncidentReopened():

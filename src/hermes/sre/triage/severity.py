@@ -54,6 +54,7 @@ _PERCENT = re.compile(r"(\d+(?:\.\d+)?)\s*(?:%|percent)")
 _REPLICAS = re.compile(r"(\d+) of (\d+)")
 _FAILURE_WORDS = re.compile(r"\b(?:fail\w*|errors?|5xx|50[0-4])\b", re.I)
 _LATENCY_WORDS = re.compile(r"took|slow|unusual|usual|latency", re.I)
+_WRONG_TEXT_WORDS = re.compile(r"the body lacks: ")
 _SILENT = re.compile(
     r"nothing answers|no (?:answer|response)|not running|refused|timed out",
     re.I,
@@ -74,6 +75,12 @@ _EFFECT_WORDS: tuple[tuple[re.Pattern[str], ImpactEffect], ...] = (
 )
 
 
+GRAVITY_BY_MEASURE = {
+    **dict.fromkeys(("status", "type"), 3),
+    **dict.fromkeys(("shape", "content", "size"), 2),
+    "latency": 1,
+}
+"""By what a learned check measures; see `failure_gravity`."""
 REPORT_SOURCES = ("person", "mcp")
 """What opened an incident in words, instead of a monitor."""
 
@@ -120,6 +127,24 @@ def is_silent(alert: AlertRaised) -> bool:
     answer."""
     answered = dict(alert.labels).get("kind") in ANSWERED_KINDS
     return answered and says_no_answer(alert.title)
+
+
+def failure_gravity(alert: AlertRaised) -> int:
+    """How grave it is for the users of one service: no answer, a wrong answer, a wrong text, a slow
+    answer, anything else. The gravest failure names an incident."""
+    labels = dict(alert.labels)
+    kind = labels.get("kind", "")
+    if is_silent(alert):
+        return 5
+    if kind == "learned":
+        return GRAVITY_BY_MEASURE.get(alert.check.rpartition("-")[2], 0)
+    if kind == "http" and _LATENCY_WORDS.search(alert.title):
+        return 1
+    if kind == "http" and _WRONG_TEXT_WORDS.search(alert.title):
+        return 2
+    if kind in ("http", "answers"):
+        return 3
+    return 4 if _alert_effect(alert, labels)[0] in ("data", "down") else 0
 
 
 def says_no_answer(text: str) -> bool:
@@ -174,7 +199,9 @@ def _effect_by_kind(kind: str, name: str, alert: AlertRaised) -> tuple[ImpactEff
         return "down", f"the certificate of {name} is for another name: it is not accepted"
     if effect == "down" and _LATENCY_WORDS.search(alert.title):
         return "worse", f"{name} answers, but not as usual ({kind} probe)"
-    if kind == "answers":
+    if kind == "learned" and failure_gravity(alert):
+        why = f"{name} does not answer as it did while it was healthy"
+    elif kind == "answers":
         why = f"users of {name} get errors, by its log"
     elif kind == "log":
         why = f"{name} logs errors; whether its users notice is not known"
