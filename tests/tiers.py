@@ -68,6 +68,7 @@ FILES_BY_TIER = {
         "skills/test_left_over_file",
         "skills/test_upstream_port",
         "skills/test_job_failing",
+        "skills/test_lock_probe",
         "skills/test_postgres_start",
         "skills/test_skills_learning_commands",
         "sre/test_config_edits",

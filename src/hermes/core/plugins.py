@@ -74,6 +74,7 @@ BUILT_IN: Mapping[str, Mapping[str, str]] = {
         "http": "hermes.sre.probes.kinds.services:http_command",
         "inodes": "hermes.sre.probes.kinds.host:inodes_command",
         "load": "hermes.sre.probes.kinds.host:load_command",
+        "locks": "hermes.sre.probes.kinds.locks:locks_command",
         "log": "hermes.sre.probes.kinds.logs:log_command",
         "memory": "hermes.sre.probes.kinds.host:memory_command",
         "mysql": "hermes.sre.probes.kinds.services:mysql_command",

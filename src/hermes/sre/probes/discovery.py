@@ -28,6 +28,7 @@ from hermes.sre.probes.inventory import (
     process_probes,
     service_of_log,
 )
+from hermes.sre.probes.kinds.locks import lock_probes
 from hermes.sre.probes.kinds.logs import JOURNAL_PREFIX
 from hermes.sre.probes.probe import (
     STATE_LABEL,
@@ -216,6 +217,7 @@ def propose_probes(
             *_port_probes(scan),
             *web_probes(scan, failing_too=failing_too),
             *_database_probes(scan),
+            *lock_probes(scan),
             *process_probes(scan),
             *_certificate_probes(scan),
             *_config_probes(scan),

@@ -51,7 +51,7 @@ MIN_RESULTS_TO_ENTER, MIN_RESULTS_TO_LEAVE = 20, 10
 """Results in a row just above the limit that fail, and just below it that are fine."""
 LOOKING_KINDS = (
     *("cpu", "load", "memory", "processes", "zombies", "forecast"),
-    *("log", "answers", "certificate", "config", "cron"),
+    *("log", "answers", "certificate", "config", "cron", "locks"),
 )
 """Probes that ask no service: without a result in time the host was too busy to look."""
 ProbeState = Literal["fine", "failing", "unknown"]

@@ -276,6 +276,8 @@ class HostScan(Value, kw_only=True, frozen=True):
     request_logs: frozenset[str] = frozenset()
     """Paths of logs whose last lines show requests and the status of their answers."""
     sqlite: tuple[tuple[str, str], ...] = ()
+    mysql_sockets: dict[int, str] = field(default_factory=dict)
+    """By port: the socket at which a MariaDB answers its administrator without a password."""
     pid_files: dict[int, str] = field(default_factory=dict)
     daemons: tuple[HostProcess, ...] = ()
     """Processes that a pid file names, without those of a unit."""
@@ -330,6 +332,7 @@ def parse_scan(text: str) -> HostScan:
         request_logs=frozenset(row[0] for row in rows.get("requestlog", ())),
         at=max((float(_parse_int(row[0])) for row in rows.get("at", ())), default=0.0),
         sqlite=tuple((unit, path) for unit, path in _rows_of(rows, "sqlite", 2)),
+        mysql_sockets={_parse_int(port): at for port, at in _rows_of(rows, "mysqlsocket", 2)},
         pid_files={_parse_int(pid): path for path, pid, _ in _rows_of(rows, "pidfile", 3)},
         daemons=tuple(_parse_daemons(rows, units)),
         installed=tuple(

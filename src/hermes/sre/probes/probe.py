@@ -39,7 +39,9 @@ ProbeKind = str
 ProbeSeverity = Literal["", "P0", "P1", "P2", "P3"]
 ProbeText = Annotated[str, Meta(max_length=4000)]
 HOST_KINDS = ("cpu", "load", "memory", "disk", "inodes", "processes", "zombies")
-SUSTAINED_KINDS = ("cpu", "load", "memory", "processes", "zombies", "log", "config", "forecast")
+SUSTAINED_KINDS = (
+    *("cpu", "load", "memory", "processes", "zombies", "log", "locks", "config", "forecast"),
+)
 """Kinds that are confirmed by the next scheduled run: an immediate retry is useless."""
 COMPARING_KINDS = ("log", "forecast")
 """Kinds that compare with an earlier run: a single run always passes."""
@@ -121,6 +123,7 @@ _TARGET_HELP = {
     "certificate": "the path of a certificate",
     "unit": "the name of a unit such as nginx.service",
     "cron": "the path of the program that the job runs",
+    "locks": "postgres, or mysql: and the path of its socket",
     "sqlite": "the path of a database",
     "config": "a program such as nginx",
     "command": "the command itself; it may only read",

@@ -181,8 +181,8 @@ _FILE_HEADER = """\
 #   severity, impact   hints for triage
 #
 # Kinds: cpu load memory disk inodes processes zombies · port http tls certificate unit cron ·
-# log answers · postgres mysql redis sqlite · config forecast · command (a shell text that only
-# reads; 0 is fine)
+# log answers · postgres mysql redis sqlite locks · config forecast · command (a shell text
+# that only reads; 0 is fine)
 """
 _CHECKSUM_PREFIX = "# as found: "
 _SECTION_COMMENTS = {

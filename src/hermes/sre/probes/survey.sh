@@ -169,6 +169,14 @@ said() {
 opened() {
   ls -l /proc/"$2"/fd 2>/dev/null | sed -n "s|.* -> \(/.*[.]\(db\|sqlite\|sqlite3\)\)\$|sqlite=$1$T\1|p" | sort -u | head -n 3
 }
+mysql_sockets() {
+  local port pid at
+  have mariadb && printf '%s\n' "$heard" | awk -F '\t' '$3 ~ /^(mysqld|mariadbd)$/ { split($4, p, " "); print $2, p[1] }' | sort -u |
+    while read -r port pid; do
+      at=$(ls -l /proc/"$pid"/fd | sed -n 's|.*socket:\[\([0-9]*\)\].*|\1|p' | awk 'NR == FNR { own[$1]; next } $7 in own && $4 == "00010000" && $8 ~ /^\// { print $8; exit }' - /proc/net/unix)
+      [ -n "$at" ] && timeout 2 mariadb -S "$at" -u root -Nse 'select 1' </dev/null >/dev/null && echo "mysqlsocket=$port$T$at"
+    done
+}
 ask() {
   local said n s h k
   said=$(curl -s -A hermes-probe -m "$2" --fail-early -w '%{http_code} ' -o /dev/null "http://127.0.0.1:$1/" -o /dev/null "http://127.0.0.1:$1/health")
@@ -191,6 +199,7 @@ echo "at=$(date +%s)"
 space & certificates & jobs_of_cron & logs & pid_files & installed & supervised &
 heard=$(listeners | sort -u | head -n 60); printf '%s\n' "$heard"
 family "$(printf '%s\n' "$heard" | awk -F '\t' '{ print $4 }' | tr ' ' '\n' | sort -un | tr '\n' ' ')" &
+mysql_sockets &
 if have curl; then
   for p in $(printf '%s\n' "$heard" | awk -F '\t' '$3 !~ /^(sshd|postgres|redis-server|mysqld|mariadbd|memcached|systemd|rpcbind|master|exim4|named|chronyd|dnsmasq|systemd-resolve)/ && $2 !~ /^(22|25|53|111|631)$/ { print $2 }' | sort -un | head -n 16); do
     ask "$p" PATIENCE &

@@ -20,7 +20,9 @@ from hermes.sre.triage.topology import AlertLocation, alert_location
 ImpactEffect = Literal["data", "down", "worse", "warning"]
 EFFECT_BY_KIND: dict[str, ImpactEffect] = {
     **dict.fromkeys(("port", "http", "unit", "postgres", "mysql", "redis", "sqlite"), "down"),
-    **dict.fromkeys(("answers", "log", "disk", "inodes", "memory", "processes", "cron"), "worse"),
+    **dict.fromkeys(
+        ("answers", "locks", "log", "disk", "inodes", "memory", "processes", "cron"), "worse"
+    ),
     **dict.fromkeys(("cpu", "load", "zombies", "tls", "certificate", "command"), "warning"),
     **dict.fromkeys(("config", "forecast", "learned"), "warning"),
 }
