@@ -31,6 +31,7 @@ from starlette.routing import Match, Route
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from hermes.plumbing.http_service import HttpRefusal, HttpReply, HttpRequest, HttpRoute, HttpService
+from hermes.plumbing.problems import suggest_name
 
 SMALL_BODY_BYTES = 32 * 1024
 MAX_LARGE_BODIES = 2
@@ -285,7 +286,8 @@ def build_app(service: HttpService) -> Starlette:
 
     async def refuse_unknown(request: Request, error: Exception) -> Response:
         assert isinstance(error, HTTPException)
-        message = "unknown path; there are: " + ", ".join(each.path for each in service.routes)
+        known = dict.fromkeys(each.path for each in service.routes)
+        message = f"unknown path; {suggest_name(request.scope['path'], known)}"
         headers = {}
         if error.status_code == HTTPStatus.METHOD_NOT_ALLOWED:
             allowed = _allowed_methods(app, request.scope)
