@@ -64,3 +64,28 @@ async def test_closed_sessions_leave_no_objects_behind(tmp_path: Path) -> None:
     ours = {kind for kind in grown if kind.__module__.startswith("hermes.")}
     assert ours <= KEPT_BY_THE_TEST, grown
     assert asyncio.Task not in grown
+
+
+async def test_the_session_idle_for_longest_is_closed_when_too_many_are_open(
+    tmp_path: Path,
+) -> None:
+    writers = (1, 2, 3, 2, 1)
+    replies = [says(f"answer {number}.") for number in range(len(writers))]
+    settings = TelegramSettings(allowed_users=PEOPLE)
+    runs: dict[int, set[str]] = {}
+    async with open_gateway(chat_settings(tmp_path, replies), settings=settings) as gateway:
+        gateway.context.max_open = 2
+        for number, person in enumerate(writers):
+            gateway.channel.receive(said(f"How is host {number}?", str(person)))
+            await gateway.channel.wait_for(f"answer {number}.")
+            runs.setdefault(person, set()).add(open_workers(gateway)[person].run_id)
+            while not open_workers(gateway)[person].may_close:  # noqa: ASYNC110 - no event
+                await anyio.sleep(0.01)
+            expected = {0: {1}, 1: {1, 2}, 2: {2, 3}, 3: {2, 3}, 4: {1, 2}}[number]
+            assert open_workers(gateway).keys() == expected
+    assert {person: len(own) for person, own in runs.items()} == {1: 1, 2: 1, 3: 1}
+
+
+def open_workers(gateway: ChatGateway) -> dict[int, SessionWorker]:
+    found = {each: gateway.service.running_worker(f"telegram:{each}") for each in PEOPLE}
+    return {each: one for each, one in found.items() if one is not None and not one.closing}

@@ -15,6 +15,8 @@ from hermes.gateway.settings import TalkSettings
 
 IDLE_CLOSE_S = 600.0
 """Seconds without a message after which a session gives back its environment and its run."""
+MAX_OPEN_SESSIONS = 64
+"""More are open only while all of them work: an open session holds memory and descriptors."""
 
 
 @dataclass
@@ -32,6 +34,7 @@ class ChatContext:
     restricted: Mapping[str, Application] = field(default_factory=dict)
     """By channel: the application with the tools that chats there may use."""
     idle_close_s: float = IDLE_CLOSE_S
+    max_open: int = MAX_OPEN_SESSIONS
     draw: random.Random = field(default_factory=random.Random)
 
     async def publish(self, *events: Event) -> None:

@@ -258,9 +258,17 @@ class ChatService:
         incident = self._outbox.incident_of_thread(Address.parse(state.to))
         worker = SessionWorker(self._context, state.run, state.session, state.to, incident=incident)
         self._workers[state.session] = worker
+        self._limit_open_sessions()
         assert self._group is not None
         self._group.start_soon(self._keep_worker, worker, before)
         return worker
+
+    def _limit_open_sessions(self) -> None:
+        """Close the session that has been idle for longest; its next message opens it again."""
+        if len(self._workers) > self._context.max_open:
+            idle = [worker for worker in self._workers.values() if worker.may_close]
+            if idle:
+                min(idle, key=lambda worker: worker.idle_since).finish()
 
     async def _keep_worker(self, worker: SessionWorker, before: SessionWorker | None) -> None:
         """Run the task of one session; its failure ends no other session."""

@@ -68,6 +68,8 @@ class SessionWorker:
         self.done = anyio.Event()
         """Set when the run is given back."""
         self.closing = False
+        self.idle_since = 0.0
+        """On the clock of the event loop; 0 while there is work."""
         self._context = context
         self._incoming: deque[ChatReceived] = deque()
         self._ready: deque[PreparedMessage | IdleCommand] = deque()
@@ -83,6 +85,14 @@ class SessionWorker:
     def waiting(self) -> int:
         steered = self.conversation.waiting if self.conversation is not None else 0
         return len(self._incoming) + len(self._ready) + self._preparing + steered
+
+    @property
+    def may_close(self) -> bool:
+        """Return whether nobody waits for this session and nothing of it runs."""
+        return self.idle_since > 0 and not (self.waiting or self.closing or self._has_processes())
+
+    def _has_processes(self) -> bool:
+        return self._context.application.has_running_processes(self.run_id)
 
     def submit(self, event: ChatReceived) -> None:
         self._incoming.append(event)
@@ -253,11 +263,13 @@ class SessionWorker:
     async def _wait_for_more(self) -> bool:
         """Return False when the session is idle and nothing of it runs in the background."""
         changed = self._changed
+        self.idle_since = anyio.current_time()
         with anyio.move_on_after(self._context.idle_close_s):
             await changed.wait()
+        self.idle_since = 0.0
         if self._ready or self._incoming or self._preparing or self.closing:
             return True
-        if changed.is_set() or self._context.application.has_running_processes(self.run_id):
+        if changed.is_set() or self._has_processes():
             return True
         self.closing = True
         return False
