@@ -133,7 +133,10 @@ def _host_collectors() -> tuple[FactCollector, ...]:
             "find /proc/[0-9]*/fd -lname '* (deleted)' -printf '%p %l\\n' 2>/dev/null | head -n 10",
         ),
         FactCollector(
-            "data", "read-only mounts", "awk '$4 ~ /^ro/ {print $1, $2}' /proc/mounts | head -n 10"
+            "data",
+            "read-only file systems",
+            "awk '{for (i = 7; $i != \"-\"; i++);} $(i + 3) ~ /^ro/ {print $(i + 2), $5}'"
+            " /proc/self/mountinfo | head -n 10",
         ),
         FactCollector("data", "postgres activity", postgres),
         FactCollector("data", "redis memory", redis),

@@ -1,4 +1,4 @@
-# with: supervisors
+# with: supervisors mounts
 a={{alert}}; s=; v=; u=; w=no
 rows=$(rows)
 [ -n "$rows" ] || { command -v systemctl >/dev/null 2>&1 && echo 'unchecked=systemctl lists no service on this host' || echo 'unchecked=no systemctl on this host, and no other supervisor or daemon is known'; exit 0; }
@@ -21,7 +21,7 @@ fi
 # One that does not run and has not failed was stopped by people.
 [ "$(unit_state "$u")" = inactive ] && ! never_started "$u" && u=
 printf 'subject=%s\nunit=%s\nsick=%s\n' "$s" "$u" "$w"
-for m in $(awk '$4~/^rw/ && $2!~/^\/(proc|sys|usr|dev\/pts)/ {print $2}' /proc/mounts | sort -u); do
+for m in $(writable_mounts | grep -v '^/dev/pts'); do
   df -P "$m" 2>/dev/null | awk -v m="$m" 'NR==2 && $2>0 && ($5+0>=90 || $4<1024 || (m=="/dev/shm" && $5+0>=60)) {print "full=" m}'
 done
 [ -n "$u" ] || exit 0

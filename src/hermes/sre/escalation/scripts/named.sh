@@ -12,7 +12,8 @@ for i in $pids; do
   args=(); { mapfile -d '' -t args < /proc/"$i"/cmdline; } 2>/dev/null; cmd=${args[*]}; cmd=${cmd//[$'\t\n']/ }
   if [ -d /proc/"$i" ]; then echo "pid=$i$T${cmd:0:120}"; else echo "pid=$i"; fi
 done
-[ "$mounts" = 1 ] && awk '$4 ~ /^ro(,|$)/ && $2 !~ /^\/(proc|sys|dev|run)(\/|$)/ && $3 != "squashfs" { print "readonly=" $2 }' /proc/mounts | head -n 4
+# Of the file system itself: for a confined command all mounts are read-only.
+[ "$mounts" = 1 ] && awk '{ for (i = 7; $i != "-"; i++); } $(i + 3) ~ /^ro(,|$)/ && $5 !~ /^\/(proc|sys|dev|run)(\/|$)/ && $(i + 1) != "squashfs" && !/ size=0k/ { print "readonly=" $5 }' /proc/self/mountinfo | head -n 4
 if [ "$resolver" = 1 ]; then
   servers=$(awk '$1 == "nameserver" { printf "%s%s", s, $2; s = " " }' /etc/resolv.conf 2>/dev/null)
   local=; case " $servers " in *" 127."*|*" ::1 "*) awk '$2 ~ /:0035$/ { found = 1 } END { exit !found }' /proc/net/udp /proc/net/udp6 2>/dev/null || local=1 ;; esac
