@@ -227,15 +227,42 @@ def test_the_supervisor_tells_the_exit_and_its_own_command_is_proposed() -> None
     assert last == "supervisorctl start shop-api"
 
 
-def test_a_firewall_rule_comes_first_and_no_restart_is_proposed() -> None:
-    rule = "firewall=6379\ttcp dport 6379 drop\n"
+def test_a_firewall_rule_comes_first_and_its_removal_is_proposed_in_place_of_a_restart() -> None:
+    rule = "firewall=6379\ttcp dport 6379 drop\tnft delete rule inet a input handle 4\n"
     unit = HostUnit(name="redis", kind="supervisord", state="active", pid=7)
     found = with_units(rows(ports=f"hidden=6379\tredis\n{rule}"), unit)
     subject = EscalationSubject(service="redis", ports=(6379,))
-    said = texts(port_lines(found, subject))
-    assert said[0] == "a firewall rule for port 6379: tcp dport 6379 drop"
+    lines = list(port_lines(found, subject))
+    assert lines[0].about == "obstacle"
+    assert lines[0].text == "a firewall rule for port 6379: tcp dport 6379 drop"
+    *looks, last = commands(found, subject)
+    assert looks[0] == "nft -a list ruleset" and all(map(is_read_only, looks))
+    assert last == "nft delete rule inet a input handle 4"
+
+
+def test_a_rule_about_several_ports_is_shown_and_its_removal_is_not_proposed() -> None:
+    found = rows(ports="firewall=443\ttcp dport { 80, 443 } reject\t\n")
+    subject = EscalationSubject(service="web", ports=(443,))
     proposed = commands(found, subject)
     assert proposed[0] == "nft -a list ruleset" and all(map(is_read_only, proposed))
+
+
+def test_who_holds_a_port_that_only_the_error_names_is_told_with_its_start() -> None:
+    at = datetime(2026, 11, 19, 10, 22, 6, tzinfo=UTC).timestamp()
+    error = "[emerg] bind() to 127.0.0.1:80 failed (98: Address already in use)"
+    held = (
+        f"holder=80\t77\tdeploy\tpython\tpython -m http.server 80\t{at:.0f}\tpid 9, -bash\tanna\n"
+    )
+    found = rows(logs=f"log=/var/log/web.log\t{at:.0f}\nsaid={error}\n", ports=held)
+    subject = EscalationSubject(service="nginx", ports=(443,))
+    (line,) = [each for each in port_lines(found, subject) if each.about == "obstacle"]
+    assert line.text == (
+        "port 80 is held by another process: python (pid 77, user deploy): "
+        "python -m http.server 80; since 10:22:06, login anna, started by pid 9, -bash"
+    )
+    *looks, last = commands(found, subject, error)
+    assert looks[0].startswith("ps -o pid,ppid,lstart") and all(map(is_read_only, looks))
+    assert last == "kill 77"
 
 
 def test_a_service_that_something_kills_shows_what_was_started_last() -> None:

@@ -186,9 +186,9 @@ class EscalationLine(Value, kw_only=True, frozen=True):
     """A fact, command or need that people receive when an incident is escalated."""
 
     about: str
-    """What it is about: process, error, log (older lines), file, configuration, port, disk,
-    consumer, database, metric, cluster, change, test, earlier, related, command, need or
-    unchecked."""
+    """What it is about: obstacle (what keeps a service from running), process, error, log (older
+    lines), file, configuration, port, disk, consumer, database, metric, cluster, change, test,
+    earlier, related, command, need or unchecked."""
     text: str
     evidence: tuple[int, ...] = ()
     """Numbers of the events that show it."""

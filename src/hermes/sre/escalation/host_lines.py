@@ -283,7 +283,7 @@ def digest(lines: Sequence[str]) -> list[str]:
 def port_lines(found: HostRows, subject: EscalationSubject) -> Iterator[EscalationLine]:
     """Of the ports of the alert, and of those that error lines name."""
     for row in found.of("firewall"):
-        yield line("port", f"a firewall rule for port {row[0]}: {row[1]}", row)
+        yield line("obstacle", f"a firewall rule for port {row[0]}: {row[1]}", row)
     missing = missing_listeners(found, subject)
     free = [row for row in found.of("free") if row not in missing]
     if free:
@@ -298,7 +298,8 @@ def port_lines(found: HostRows, subject: EscalationSubject) -> Iterator[Escalati
     for row in found.of("holder"):
         if (row[0], row in foreign) not in named:
             named[row[0], row in foreign] = None
-            yield line("port", _holder_text(row, row in foreign) + _queue_text(row, waiting), row)
+            about = "obstacle" if row in foreign else "port"
+            yield line(about, _holder_text(row, row in foreign) + _queue_text(row, waiting), row)
     users = {row[1] for row in found.of("limits")}
     for row in found.of("hidden"):
         text = f"port {row[0]} is open{words_with(', user ', row[1])}"
@@ -310,8 +311,12 @@ def port_lines(found: HostRows, subject: EscalationSubject) -> Iterator[Escalati
 def _holder_text(row: HostRow, foreign: bool) -> str:
     who = f"{row[3]} ({joined(f'pid {row[1]}', words_with('user ', row[2]))})"
     if foreign:
+        since = words_with("since ", clock_text(float(row[5])) if row[5].isdigit() else "")
+        starter = words_with("started by ", row[6]) or "what started it has ended"
+        login = words_with("login ", row[7])
+        known = f"; {joined(since, login, starter)}" if row[5] else ""
         command = words_with(": ", row[4][:80])
-        return f"port {row[0]} is held by another process: {who}{command}"
+        return f"port {row[0]} is held by another process: {who}{command}{known}"
     return f"port {row[0]}: {who} listens"
 
 

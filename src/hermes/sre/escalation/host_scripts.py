@@ -148,9 +148,7 @@ def escalation_subject(details: IncidentDetails) -> EscalationSubject:
 def named_scripts(subject: EscalationSubject, errors: Sequence[str]) -> Iterator[tuple[str, str]]:
     """Scripts about the ports of the alert, and the ports, paths and pids that error lines name."""
     text = "\n".join(errors)
-    numbers = (int(first or second) for first, second in _NAMED_PORT.findall(_CLIENT.sub("", text)))
-    named = [port for port in numbers if 0 < port < 65_536]
-    ports = tuple(dict.fromkeys((*subject.ports, *named)))[:MAX_PORTS]
+    ports = tuple(dict.fromkeys((*subject.ports, *named_ports(text))))[:MAX_PORTS]
     if ports:
         yield "ports", (given := f"ports={quote(' '.join(map(str, ports)))}")
         yield "firewall", given
@@ -167,6 +165,13 @@ def named_scripts(subject: EscalationSubject, errors: Sequence[str]) -> Iterator
             f"paths={quote(' '.join(paths))} pids={quote(' '.join(pids))} mounts={mounts}"
             f" resolver={int(bool(unresolved))} hosts={quote(' '.join(hosts))}",
         )
+
+
+def named_ports(text: str) -> list[int]:
+    """The ports of this host and of others that error lines name, without those of clients."""
+    found = _NAMED_PORT.findall(_CLIENT.sub("", text))
+    numbers = (int(first or second) for first, second in found)
+    return [port for port in numbers if 0 < port < 65_536]
 
 
 class HostRow(Value, frozen=True):

@@ -7,7 +7,13 @@ from shlex import quote
 from hermes.core.messages import Value
 from hermes.skills.supervisors.commands import HostSupervisors, UnsupportedActionError
 from hermes.skills.supervisors.units import HostUnit, same_service
-from hermes.sre.escalation.host_scripts import CONSUMER_KINDS, EscalationSubject, HostRow, HostRows
+from hermes.sre.escalation.host_scripts import (
+    CONSUMER_KINDS,
+    EscalationSubject,
+    HostRow,
+    HostRows,
+    named_ports,
+)
 from hermes.sre.policies import is_read_only
 
 MAX_COMMANDS, MAX_COMMAND_CHARS = 3, 180
@@ -83,14 +89,18 @@ def next_commands(
         looks.insert(0, test)
     distinct = list({each.command: each for each in looks}.values())
     helps = helps and not (broken or subject.config)
-    last = next(_changing_commands(found, unit if helps else None, supervisors), None)
+    ends = [*_removals(found), *_ends_of_holders(foreign_holders(found, subject))]
+    last = next(iter(ends), None) or next(
+        _changing_commands(found, unit if helps else None, supervisors), None
+    )
     return [*distinct[: MAX_COMMANDS - (last is not None)], *([last] if last else [])]
 
 
 def foreign_holders(found: HostRows, subject: EscalationSubject) -> list[HostRow]:
-    """Processes of others that hold a port of the alert."""
+    """Processes of others that hold a port of the alert, or one that its errors say is in use."""
     own = {row[0] for row in found.of("process")}
-    ports = {str(port) for port in subject.ports}
+    said = (row[2] for row in found.of("said") if _IN_USE_WORDS.search(row[2]))
+    ports = {str(port) for port in (*subject.ports, *named_ports("\n".join(said)))}
     return [
         row
         for row in found.of("holder")
@@ -166,7 +176,8 @@ def _port_commands(
     found: HostRows, subject: EscalationSubject, errors: str
 ) -> Iterator[NextCommand]:
     for row in foreign_holders(found, subject):
-        yield NextCommand(f"ps -fp {row[1]}", f"shows who holds port {row[0]}")
+        shown = f"ps -o pid,ppid,lstart,tty,user,args -p {row[1]}"
+        yield NextCommand(shown, f"shows who holds port {row[0]}")
     for row in hidden_holders(found, subject, errors):
         yield NextCommand(f"ss -ltnp '( sport = :{row[0]} )'", f"shows who holds port {row[0]}")
     for row in missing_listeners(found, subject):
@@ -235,6 +246,22 @@ def _log_commands(
         command = _render(supervisors, "log", unit)
     if command:
         yield NextCommand(command, "shows more of its log")
+
+
+def _ends_of_holders(holders: Sequence[HostRow]) -> Iterator[NextCommand]:
+    pids = list(dict.fromkeys(row[1] for row in holders))
+    ports = " and ".join(dict.fromkeys(row[0] for row in holders))
+    if pids:
+        what = f"ends what holds port {ports}, if nobody needs it; then start the service"
+        yield NextCommand(f"kill {' '.join(pids)}", what)
+
+
+def _removals(found: HostRows) -> Iterator[NextCommand]:
+    """Only of a rule that is about one port: another one may protect more than this service."""
+    for row in found.of("firewall"):
+        if row[2]:
+            what = f"removes that rule for port {row[0]}, if whoever set it agrees"
+            yield NextCommand(row[2], what)
 
 
 def _changing_commands(

@@ -23,6 +23,7 @@ MAX_VALUE_AGE_S = 30.0
 _REFUSED_CHECK = re.compile(r"^(\S+) may not go on: not allowed: .*", re.DOTALL)
 _ON_COPIES = re.compile(r"\bon (?:a copy|copies)\b")
 FACT_LABELS = {
+    "obstacle": ("obstacle", 2),
     "process": ("process", 4),
     "error": ("log", 4),
     "log": ("log", 2),

@@ -13,7 +13,15 @@ for port in $ports; do
   for pid in $pids; do
     comm=; args=(); { read -r comm < /proc/"$pid"/comm; mapfile -d '' -t args < /proc/"$pid"/cmdline; } 2>/dev/null; cmd=${args[*]}
     user=$(awk '/^Uid:/ { id = $2 } FILENAME == "/etc/passwd" { split($0, f, ":"); if (f[3] == id) { user = f[1]; exit } } END { print user == "" ? id : user }' /proc/"$pid"/status /etc/passwd 2>/dev/null)
-    cmd=${cmd//[$'\t\n']/ }; echo "holder=$port$T$pid$T$user$T$comm$T${cmd:0:200}"
+    cmd=${cmd//[$'\t\n']/ }
+    # After the name, which may have blanks: state, parent, group, session … start. Who started it is its parent, or the leader of its session where that is gone.
+    read -r parent session ticks <<< "$(sed 's/.*) //' /proc/"$pid"/stat 2>/dev/null | awk '{ print $2, $4, $20 }')"
+    [ "${parent:-0}" -gt 1 ] || parent=$session
+    from=; [ "${parent:-0}" -gt 1 ] && [ "$parent" != "$pid" ] && from=$(tr '\0\n\t' '   ' < /proc/"$parent"/cmdline 2>/dev/null | cut -c -80)
+    since=$(awk -v now="$(date +%s)" -v t="$ticks" '{ print int(now - $1 + t / 100) }' /proc/uptime)
+    login=; { read -r login < /proc/"$pid"/loginuid; } 2>/dev/null
+    login=$(awk -F : -v id="$login" '$3 == id { print $1; exit }' /etc/passwd 2>/dev/null)
+    echo "holder=$port$T$pid$T$user$T$comm$T${cmd:0:200}$T$since$T${from:+pid $parent, $from}$T$login"
   done
 done
 exit 0
