@@ -15,7 +15,7 @@ from hermes.gateway.settings import TalkSettings
 
 IDLE_CLOSE_S = 600.0
 """Seconds without a message after which a session gives back its environment and its run."""
-MAX_OPEN_SESSIONS = 64
+MAX_OPEN_SESSIONS = 32
 """More are open only while all of them work: an open session holds memory and descriptors."""
 
 
