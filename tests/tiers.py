@@ -40,6 +40,7 @@ FILES_BY_TIER = {
         "core/test_plugins",
         "declared/test_authors",
         "declared/test_collect",
+        "declared/test_port_holders",
         "declared/test_put_back",
         "gateway/channels/",
         "gateway/test_channel_loading",

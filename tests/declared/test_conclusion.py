@@ -45,6 +45,7 @@ async def concluded(
     suspects: Sequence[Suspect],
     folder: Path,
     lost: Sequence[Suspect] = (),
+    held: Sequence[str] = (),
 ) -> tuple[str, str]:
     async def no_checks(copy: HostCopy, names: Sequence[str]) -> Sequence[CheckReading]:
         return ()
@@ -66,7 +67,8 @@ async def concluded(
         store=StateStore(folder),
         suspects=suspects,
     )
-    return await conclude_unproved(RootCause(status=status, why="it fails"), setup, lost, run)
+    cause = RootCause(status=status, why="it fails")
+    return await conclude_unproved(cause, setup, lost, run, held)
 
 
 async def test_changes_are_named_as_not_tested_where_a_copy_never_passes(tmp_path: Path) -> None:
@@ -97,3 +99,10 @@ async def test_what_cannot_be_put_back_is_not_excluded_where_nothing_else_change
     status, why = await concluded("ruled-out", (), tmp_path, [changed("/etc/ledger.cnf")])
     assert status == "impossible"
     assert why.startswith("could not be tested on a copy: file /etc/ledger.cnf")
+
+
+async def test_a_process_that_holds_the_port_of_the_service_is_named(tmp_path: Path) -> None:
+    held = "port 3307 is held by pid 9 (python hold.py)"
+    status, why = await concluded("not-reproduced", [], tmp_path, held=[held])
+    assert status == "not-reproduced"
+    assert f"a copy does not have this: {held}" in why

@@ -38,6 +38,7 @@ from hermes.declared.experiments.host_reading import (
     read_logs,
     read_request_logs,
 )
+from hermes.declared.experiments.port_holders import find_port_holders, ports_of_addresses
 from hermes.declared.experiments.processor_load import parallel_trials
 from hermes.declared.experiments.put_back import CannotRevertError, split_revertible
 from hermes.declared.experiments.rehearsal import RehearsedRevert, rehearse_revert
@@ -138,11 +139,13 @@ class CauseSearch:
             setup = replace_fields(setup, requests=asked)
             trial, cause = await self._search(setup)
         services, programs = setup.services, setup.programs
-        if start := None if stuck else start_of_ended(cause, services, programs, setup.suspects):
+        held = await self._port_holders(setup) if cause.status == "not-reproduced" else []
+        left = stuck or held
+        if start := None if left else start_of_ended(cause, services, programs, setup.suspects):
             checks = setup.expected.failing_names
             return replace(start, recovered=checks, evidence=tuple(self._numbers))
         if cause.status != "proved":
-            status, why = await conclude_unproved(cause, setup, stuck, self._host.run)
+            status, why = await conclude_unproved(cause, setup, stuck, self._host.run, held)
             return CauseResult(
                 status=status,
                 why=self._redact(why),
@@ -163,6 +166,16 @@ class CauseSearch:
             rehearse=partial(self._rehearse, setup, trial),
         )
         return trial, cause
+
+    async def _port_holders(self, setup: CopySetup) -> list[str]:
+        """Who holds the ports of failing services that do not run."""
+        checks, failing = self._case.checks, setup.expected.failing_names
+        if not isinstance(checks, ProbeChecks):
+            return []
+        asked = [each for each in checks.probes if each.name in failing and each.service]
+        found = [(each, setup.programs.named(each.service)) for each in asked]
+        down = [each.what for each, service in found if service and not service.running]
+        return await find_port_holders(self._host.run, ports_of_addresses(down))
 
     async def _users_requests(self, setup: CopySetup) -> str:
         """Return what users asked of services that a change concerns: some faults need them to

@@ -16,14 +16,18 @@ UnprovedStatus = Literal["ruled-out", "not-reproduced", "impossible"]
 
 
 async def conclude_unproved(
-    cause: RootCause, setup: CopySetup, lost: Sequence[Suspect], run: RunCommand
+    cause: RootCause,
+    setup: CopySetup,
+    lost: Sequence[Suspect],
+    run: RunCommand,
+    held: Sequence[str] = (),
 ) -> tuple[UnprovedStatus, str]:
-    """The status, and why. `lost`: changes that cannot be put back on a copy. Nothing is ruled out
-    by a copy that fails with everything put back: it may not be able to show the service
-    healthy."""
+    """The status, and why. `lost`: changes that cannot be put back on a copy; `held`: ports of
+    services that do not run, with the processes that hold them. Nothing is ruled out by a copy
+    that fails with everything put back: it may not be able to show the service healthy."""
     untested = _ordered([*setup.suspects, *lost], setup)
     if cause.status == "not-reproduced":
-        found = [cause.why, *await _what_copies_lack(setup, run)]
+        found = [cause.why, *await _what_copies_lack(setup, run, held)]
         return cause.status, "; ".join([*found, *_named("not tested", untested)])
     if cause.status == "ruled-out" and not lost:
         return cause.status, cause.why
@@ -59,9 +63,9 @@ def _unrevertible(setup: CopySetup, lost: Sequence[Suspect]) -> list[str]:
     return list(dict.fromkeys([*(each.label for each in lost), *setup.changed_definitions]))
 
 
-async def _what_copies_lack(setup: CopySetup, run: RunCommand) -> list[str]:
+async def _what_copies_lack(setup: CopySetup, run: RunCommand, held: Sequence[str]) -> list[str]:
     """Return why a copy may not show the fault, in words."""
-    found = await find_deleted_files(run)
+    found = [*held, *await find_deleted_files(run)]
     asked = ["requests that users made do not change that"] if setup.requests else []
     lacking = [f"a copy does not have this: {each}" for each in found]
     return [*asked, *lacking, *await _left_out(setup)]
