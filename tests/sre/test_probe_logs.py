@@ -7,7 +7,8 @@ import pytest
 from probe_house import this_host
 
 from hermes.sre.probes.evaluation import ProbeState, ProbeVerdict, judge_probe
-from hermes.sre.probes.kinds.native_logs import probe_answers
+from hermes.sre.probes.kinds.logs import log_command
+from hermes.sre.probes.kinds.native_logs import probe_answers, probe_log
 from hermes.sre.probes.log_silence import judge_silence
 from hermes.sre.probes.probe import Probe, shell_command_of
 from hermes.sre.probes.probe_runner import ProbeResult, run_probes
@@ -243,3 +244,45 @@ async def test_our_own_requests_are_no_users_who_get_errors(
     async with this_host(tmp_path) as here:
         result = await here.run(shell_command_of(probe), timeout=60)
     assert result.exit_code == code, result.output
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "20261119T101112|E|pay|card 4411 refused by the terminal",
+        "11:02:03 [E] queue is lost",
+        "Nov 19 billing ERR code=17",
+        "SEVERE: no connection to the ledger",
+        'Exception in thread "main" java.lang.NullPointerException',
+        "thread 'worker' panicked at src/main.rs:7",
+        "ts=1 level=err msg=broken",
+    ],
+)
+@pytest.mark.parametrize("native", [True, False])
+async def test_an_error_in_a_log_of_ones_own_form_counts(
+    line: str, native: bool, tmp_path: Path
+) -> None:
+    assert await counted(line, native, tmp_path) == "failing"
+
+
+@pytest.mark.parametrize(
+    "line", ["done, errors=0, 17 rows", "backup ended: 0 errors", "12|I|pay|checked: no errors"]
+)
+@pytest.mark.parametrize("native", [True, False])
+async def test_a_count_of_no_errors_does_not_count(line: str, native: bool, tmp_path: Path) -> None:
+    assert await counted(line, native, tmp_path) == "fine"
+
+
+async def counted(line: str, native: bool, folder: Path) -> str:
+    """The state after one such line, by the probe without a shell or by its command."""
+    log = folder / "app.log"
+    log.write_text("begin\n")
+    probe = Probe(name="it", kind="log", what=str(log), limit=1)
+    *_, before = probe_log(probe, "")
+    with log.open("a") as file:
+        file.write(f"{line}\n")
+    if native:
+        return "failing" if probe_log(probe, before)[0] else "fine"
+    async with this_host(folder) as here:
+        code = (await here.run(log_command(probe, before), timeout=20)).exit_code
+    return "failing" if code else "fine"

@@ -50,8 +50,13 @@ jobs_of_cron() {
 }
 logs() {
   # A log folder may be a disk of its own; one on another machine may hang.
-  find /var/log -maxdepth 2 \( -fstype nfs -o -fstype nfs4 -o -fstype cifs -o -fstype fuse.sshfs \) -prune -o -type f \( -name '*.log' -o -name syslog -o -name messages \) \
-    -printf '%T@ %s %p\n' 2>/dev/null | head -n 40 | request_logs
+  { find /var/log -maxdepth 2 \( -fstype nfs -o -fstype nfs4 -o -fstype cifs -o -fstype fuse.sshfs \) -prune -o -type f \( -name '*.log' -o -name syslog -o -name messages \) \
+    -printf '%T@ %s %p\n' 2>/dev/null | head -n 40; open_logs; } | awk '{ f = $0; sub(/^[^ ]+ [^ ]+ /, "", f) } !seen[f]++' | request_logs
+}
+open_logs() {
+  # What programs append to elsewhere, such as logs in a folder of their own. A database names its journal by a number.
+  ls -l /proc/[0-9]*/fd 2>/dev/null | sed -n 's|^l-wx.* -> \(/.*\)$|\1|p' | grep -E '[.](log|out|err)$|/logs?/[^/]+$' |
+    grep -vE '^/(proc|dev|sys|tmp|run)/| [(]deleted[)]$|/[0-9]+[.]log$' | sort -u | head -n 12 | xargs -r -d '\n' timeout 2 stat -c '%Y %s %n' 2>/dev/null
 }
 request_logs() {
   # A log counts as one of requests if two of its last lines show a request and its status.

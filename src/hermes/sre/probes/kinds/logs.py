@@ -1,12 +1,23 @@
 """Shell commands that probe logs; they read only new lines, so the size does not matter."""
 
+import re
 from shlex import quote
 
 from hermes.core.errors import SettingsError
 from hermes.sre.probes.probe import Probe
 
 JOURNAL_PREFIX = "journal:"
-ERROR_PATTERN = "error|fatal|critical|panic|traceback|exception|no space left|out of memory"
+ERROR_WORDS = (
+    *("error", "fatal", "critical", "panic", "traceback", "exception", "severe", "unhandled"),
+    *("no space left", "out of memory", "segfault", "segmentation fault", "core dumped"),
+    *("[e]", "|e|", "[err]", "|err|", " err ", "level=err"),
+)
+"""Also levels as logs of one's own have them."""
+ERROR_PATTERN = "|".join(map(re.escape, ERROR_WORDS)).replace(r"\ ", " ")
+NO_ERROR_PATTERN = (
+    r"\b0 (errors|exceptions)\b|\bno errors\b|\b(errors?|exceptions?)(=0|: 0)( |,|;|\||$)"
+)
+"""Counts of errors that tell that there is none."""
 MAX_READ_BYTES = 4_000_000
 """Bytes of one run; of more than that only the end is read."""
 
@@ -37,7 +48,7 @@ told=$(journalctl -u "$f" --since "$since" -n 5000 -o cat -q --no-pager 2>/dev/n
 """
 _COUNT = r"""
 count() {
-  grep -aiE -m 5000 -- "$pattern" | cut -c 1-300 |
+  grep -aiE -m 5000 -- "$pattern" | grep -aivE -- "$none" | cut -c 1-300 |
     awk '{ n++; l = $0 } END { print n + 0, l }'
 }
 """
@@ -71,7 +82,9 @@ def log_command(probe: Probe, before: str | None) -> str:
     pattern = probe.pattern or ERROR_PATTERN
     limit = 10.0 if probe.limit is None else probe.limit
     where, body = _log_source(probe)
-    head = f"f={where} pattern={quote(pattern)} limit={limit:g} before={quote(before or '')}\n"
+    none = quote(NO_ERROR_PATTERN) if pattern == ERROR_PATTERN else "'^$'"
+    head = f"f={where} pattern={quote(pattern)} none={none} limit={limit:g}"
+    head = f"{head} before={quote(before or '')}\n"
     if before is None:
         wait = _JOURNAL_START if body is _JOURNAL else _FILE_START
         head = f"{head}{wait}sleep 2\n"

@@ -3,11 +3,18 @@
 import os
 import re
 import time
+from itertools import islice
 from pathlib import Path
 from typing import NamedTuple
 
 from hermes.core.incident import NOT_REQUESTED
-from hermes.sre.probes.kinds.logs import ERROR_PATTERN, JOURNAL_PREFIX, MAX_READ_BYTES
+from hermes.sre.probes.kinds.logs import (
+    ERROR_PATTERN,
+    ERROR_WORDS,
+    JOURNAL_PREFIX,
+    MAX_READ_BYTES,
+    NO_ERROR_PATTERN,
+)
 from hermes.sre.probes.kinds.native_services import NativeAnswer
 from hermes.sre.probes.probe import UNKNOWN_EXIT_CODE, Probe
 
@@ -17,8 +24,9 @@ MIN_BAD_ANSWERS, MIN_FAILURE_S, FORGET_PAGE_S = 3, 10, 1800
 OWN_AGENT = "hermes-probe"
 """By what our own requests are known in a log."""
 MAX_FAILING_PAGES, MAX_PAGE_CHARS = 20, 200
-_ERROR_WORDS = tuple(word.encode() for word in ERROR_PATTERN.split("|"))
+_ERROR_WORDS = tuple(word.encode() for word in ERROR_WORDS)
 """Searched one by one: a case-insensitive regular expression takes seconds for megabytes."""
+_NO_ERROR = re.compile(NO_ERROR_PATTERN.encode())
 _REQUEST = re.compile(r"(?:GET|POST|PUT|DELETE|PATCH|HEAD) ([^ ?]+)[^ ]*")
 _STATUS = re.compile(r"[^0-9.]([1-5][0-9][0-9])(?:[^0-9.]|$)")
 
@@ -98,8 +106,9 @@ def _find_error_lines(path: str, start: int) -> tuple[int, bytes]:
     if not words:
         return 0, b""
     lines = zip(data.split(b"\n"), lowered.split(b"\n"), strict=True)
-    found = [line for line, low in lines if any(word in low for word in words)][:MAX_LINES]
-    return len(found), found[-1][:MAX_LINE_BYTES]
+    hits = ((line, low) for line, low in lines if any(word in low for word in words))
+    found = [line for line, low in islice(hits, MAX_LINES) if not _NO_ERROR.search(low)]
+    return len(found), found[-1][:MAX_LINE_BYTES] if found else b""
 
 
 def probe_answers(probe: Probe, before: str) -> NativeAnswer:
