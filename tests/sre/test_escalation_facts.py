@@ -257,8 +257,8 @@ def test_who_holds_a_port_that_only_the_error_names_is_told_with_its_start() -> 
     subject = EscalationSubject(service="nginx", ports=(443,))
     (line,) = [each for each in port_lines(found, subject) if each.about == "obstacle"]
     assert line.text == (
-        "port 80 is held by another process: python (pid 77, user deploy): "
-        "python -m http.server 80; since 10:22:06, login anna, started by pid 9, -bash"
+        "port 80 is held by another process: python (pid 77, user deploy, since 10:22:06, "
+        "login anna, started by pid 9, -bash): python -m http.server 80"
     )
     *looks, last = commands(found, subject, error)
     assert looks[0].startswith("ps -o pid,ppid,lstart") and all(map(is_read_only, looks))

@@ -309,15 +309,14 @@ def port_lines(found: HostRows, subject: EscalationSubject) -> Iterator[Escalati
 
 
 def _holder_text(row: HostRow, foreign: bool) -> str:
-    who = f"{row[3]} ({joined(f'pid {row[1]}', words_with('user ', row[2]))})"
-    if foreign:
-        since = words_with("since ", clock_text(float(row[5])) if row[5].isdigit() else "")
-        starter = words_with("started by ", row[6]) or "what started it has ended"
-        login = words_with("login ", row[7])
-        known = f"; {joined(since, login, starter)}" if row[5] else ""
-        command = words_with(": ", row[4][:80])
-        return f"port {row[0]} is held by another process: {who}{command}{known}"
-    return f"port {row[0]}: {who} listens"
+    known = joined(f"pid {row[1]}", words_with("user ", row[2]))
+    if not foreign:
+        return f"port {row[0]}: {row[3]} ({known}) listens"
+    since = words_with("since ", clock_text(float(row[5])) if row[5].isdigit() else "")
+    starter = words_with("started by ", row[6][:60]) or "its starter has ended" * bool(row[5])
+    known = joined(known, since, words_with("login ", row[7]), starter)
+    command = words_with(": ", row[4][:80])
+    return f"port {row[0]} is held by another process: {row[3]} ({known}){command}"
 
 
 def _queue_text(row: HostRow, waiting: dict[str, int]) -> str:
