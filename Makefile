@@ -30,7 +30,7 @@ test: setup system ## Set up, check and test everything
 	@JOBS=$(JOBS) scripts/run-tests --check
 
 unit: setup ## The tests that start no other program
-	@$(BIN)/pytest -m unit -n $(JOBS) --dist loadgroup
+	@$(BIN)/pytest -m unit --jobs $(JOBS)
 
 tests: setup ## All tests, without the checks
 	@JOBS=$(JOBS) scripts/run-tests

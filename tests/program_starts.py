@@ -5,6 +5,7 @@ the interpreter sees every start: those of fixtures, of threads and of libraries
 """
 
 import os
+import platform
 import sys
 from collections.abc import Generator
 
@@ -36,6 +37,7 @@ def _text(program: object) -> str:
     return os.fsdecode(program) if isinstance(program, str | bytes | os.PathLike) else str(program)
 
 
+platform.processor()  # starts `uname` once in a process, for whichever library asks first
 LOG = ProgramStartLog()
 sys.addaudithook(LOG.record)
 

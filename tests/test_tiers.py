@@ -49,19 +49,16 @@ def test_only_an_expression_of_tiers_leaves_files_out(expression: str, only: boo
 @pytest.mark.command
 def test_a_file_without_a_test_of_the_chosen_tier_is_not_loaded() -> None:
     folder = TESTS / "core"
-    words = ["--collect-only", "-p", "no:cacheprovider", "-p", "no:xdist", "-m", "torture", folder]
+    words = ["--collect-only", "-p", "no:cacheprovider", "-m", "torture", folder]
     done = _pytest(*map(str, words))
     assert "no tests collected" in done.stdout
     assert "deselected" not in done.stdout, done.stdout
 
 
 @pytest.mark.command
-def test_tests_of_one_file_run_in_one_process_and_their_processor_time_is_shown() -> None:
-    words = ["-n", "2", "-vv", "-p", "no:cacheprovider", "--cpu-times", "1"]
+def test_the_processor_time_of_tests_in_other_processes_is_shown() -> None:
+    words = ["--jobs", "2", "-p", "no:cacheprovider", "--cpu-times", "1"]
     done = _pytest(*words, "-k", "an_entry_names", __file__)
-    workers = re.findall(r"^\[(gw\d)\] .* PASSED", done.stdout, re.MULTILINE)
-    assert len(workers) == len(ENTRIES), done.stdout
-    assert len(set(workers)) == 1
     assert re.search(rf" s +{len(ENTRIES)}  \S*test_tiers\.py", done.stdout), done.stdout
 
 
@@ -118,7 +115,7 @@ def test_a_unit_test_that_starts_a_program_fails(tmp_path: Path) -> None:
     file.write_text(PROGRAM_TESTS)
     marks = "\n".join(f"{name}: {needs}" for name, needs in tiers.TIERS.items())
     done = _pytest(
-        *["-p", "program_starts", "-p", "no:cacheprovider", "-p", "no:xdist", "-rA", "-c"],
+        *["-p", "program_starts", "-p", "no:cacheprovider", "-rA", "-c"],
         *["/dev/null", "-o", f"markers={marks}", "--rootdir", str(tmp_path), str(file)],
         PYTHONPATH=str(TESTS),
     )
@@ -136,10 +133,9 @@ def test_a_unit_test_that_starts_a_program_fails(tmp_path: Path) -> None:
 
 
 def _pytest(*words: str, **more: str) -> "subprocess.CompletedProcess[str]":
-    variables = {name: value for name, value in os.environ.items() if "XDIST" not in name}
     return subprocess.run(
         [sys.executable, "-m", "pytest", *words],
-        env={**variables, **more},
+        env={**os.environ, **more},
         cwd=TESTS.parent,
         capture_output=True,
         text=True,

@@ -88,6 +88,7 @@ FILES_BY_TIER = {
         "sre/test_undo_of_files",
         "test_build_checks",
         "test_plugin_page",
+        "test_workers",
         "tools/test_bundled_systems",
         "tools/test_command_tool",
         "tools/test_executor",

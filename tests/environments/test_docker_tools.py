@@ -16,7 +16,7 @@ from hermes.core.run_ids import new_id
 from hermes.settings.load import load
 from hermes.sre.context import execute_for_run
 
-pytestmark = [pytest.mark.anyio, pytest.mark.daemon, pytest.mark.xdist_group("docker")]
+pytestmark = [pytest.mark.anyio, pytest.mark.daemon]
 SECRET_VALUE = "hunter2-not-for-anybody"
 
 
