@@ -88,12 +88,12 @@ class Workers:
         folder = base / f"worker-{next(self._worker_numbers)}"
         sys.stdout.flush()
         sys.stderr.flush()
-        own_tmp = folder.with_name(f"{folder.name}-tmp")
-        pid = isolation.fork(own_tmp) if self._isolated else os.fork()
+        pid = isolation.fork(folder) if self._isolated else os.fork()
         if not pid:
             for other in (*self._workers, here):
                 other.close()
-            _end_after(lambda: _run_tests(session, there, folder))
+            own = Path("/tmp/tests") if self._isolated else folder
+            _end_after(lambda: _run_tests(session, there, own))
         there.close()
         self._workers[here] = Worker(pid)
 
