@@ -115,3 +115,19 @@ def test_the_probe_of_a_database_names_its_port() -> None:
     text = "no answer from mysql\nasked by the probe mysql-3306 (mysql 3306)"
     details = IncidentDetails(incident="i", run="i", title="t", service="mariadbd", text=text)
     assert escalation_subject(details).ports == (3306,)
+
+
+def test_a_replica_without_its_master_is_shown_and_its_end_left_to_people() -> None:
+    said = "it is a replica and its master does not answer"
+    text = f"{said}\nasked by the probe r (redis 127.0.0.1:6380)"
+    details = IncidentDetails(incident="i", run="i", title="bad", service="redis-server", text=text)
+    found = HostRows({}, {}, (), UnitListing())
+    proposed = next_commands(found, escalation_subject(details), HostSupervisors([]), (), ())
+    shown = [each.command for each in proposed]
+    assert shown[0] == "redis-cli -p 6380 info replication"
+    assert shown[-1] == "redis-cli -p 6380 replicaof no one"
+    other = IncidentDetails(incident="i", run="i", title="bad", service="web", text=text)
+    assert not any(
+        "replicaof" in each.command
+        for each in next_commands(found, escalation_subject(other), HostSupervisors([]), (), ())
+    )

@@ -76,6 +76,9 @@ _LOG_TITLE_BEGIN = "a minute of "
 _LOG_TITLE = re.compile(rf"{_LOG_TITLE_BEGIN}/[\w./@+-]+")
 CONSUMER_KINDS = ("cpu", "load", "memory", "processes", "zombies")
 _SLOW_WORDS = re.compile(r"no answer within|timed? ?out|slow|latency|took longer", re.IGNORECASE)
+_REPLICA_WORDS = re.compile(
+    r"is a replica and its master|read ?only (?:replica|slave)|MASTERDOWN", re.IGNORECASE
+)
 _TITLES = {
     "processes": "its processes",
     "ports": "who holds its port",
@@ -102,6 +105,8 @@ class EscalationSubject(Value, kw_only=True, frozen=True):
     config: str = ""
     """The program and the file of a configuration that would prevent its next start."""
     slow: bool = False
+    replica: bool = False
+    """A redis that is a replica does not take writes, or its master does not answer."""
     logs: tuple[str, ...] = ()
     """Log files that its supervisor names."""
 
@@ -142,6 +147,7 @@ def escalation_subject(details: IncidentDetails) -> EscalationSubject:
         disk=(path or "/") if kind in ("disk", "inodes", "forecast") else "",
         config=what if kind == "config" else "",
         slow=_SLOW_WORDS.search(text) is not None,
+        replica=_REPLICA_WORDS.search(text) is not None,
     )
 
 

@@ -90,6 +90,7 @@ def next_commands(
     distinct = list({each.command: each for each in looks}.values())
     helps = helps and not (broken or subject.config)
     ends = [*_removals(found), *_ends_of_holders(foreign_holders(found, subject))]
+    ends += _replica_commands(subject)[1:]
     last = next(iter(ends), None) or next(
         _changing_commands(found, unit if helps else None, supervisors), None
     )
@@ -134,6 +135,7 @@ def _reading_commands(
     errors: str,
 ) -> Iterator[NextCommand]:
     yield from _resource_commands(found, subject)
+    yield from _replica_commands(subject)[:1]
     yield from _port_commands(found, subject, errors)
     yield from _certificate_commands(found, subject)
     yield from _named_commands(found, errors)
@@ -246,6 +248,19 @@ def _log_commands(
         command = _render(supervisors, "log", unit)
     if command:
         yield NextCommand(command, "shows more of its log")
+
+
+def _replica_commands(subject: EscalationSubject) -> list[NextCommand]:
+    """Which server is to take writes only people know."""
+    if not subject.replica or not same_service(subject.service, "redis"):
+        return []
+    client = f"redis-cli -p {subject.ports[0]}" if subject.ports else "redis-cli"
+    shows = "shows its master, and since when that does not answer"
+    ends = "makes it take writes again, if no other server is meant to"
+    return [
+        NextCommand(f"{client} info replication", shows),
+        NextCommand(f"{client} replicaof no one", ends),
+    ]
 
 
 def _ends_of_holders(holders: Sequence[HostRow]) -> Iterator[NextCommand]:
