@@ -50,6 +50,28 @@ def test_hostile_state_does_not_break_the_next_command(tmp_path: Path) -> None:
     assert run(shell, "unalias -a; echo $x") == "7\n"
 
 
+def test_aliases_of_words_that_we_use_are_kept_and_do_not_matter(tmp_path: Path) -> None:
+    shell = SessionShell(str(tmp_path), str(tmp_path))
+    shadowing = "alias printf=false builtin=false '[['=false if=false while=false"
+    run(shell, f"mkdir -p gone/deeper; cd gone/deeper; {shadowing}; alias own='echo mine'")
+    (tmp_path / "gone/deeper").rmdir()
+    told = run(shell, "own; alias if; shopt -p expand_aliases nullglob")
+    assert told == (
+        f"[the working folder {tmp_path}/gone/deeper is gone; now in {tmp_path}/gone]\n"
+        "mine\nalias if='false'\nshopt -s expand_aliases\nshopt -u nullglob\n"
+    )
+    run(shell, "shopt -s nullglob")
+    assert run(shell, "own; shopt -p nullglob") == "mine\nshopt -s nullglob\n"
+    run(shell, "shopt -u expand_aliases")
+    assert "own: command not found" in run(shell, "own; true")
+
+
+def test_a_debug_trap_of_the_command_does_not_spoil_the_state(tmp_path: Path) -> None:
+    shell = SessionShell(str(tmp_path), str(tmp_path))
+    run(shell, "trap 'echo at $LINENO' DEBUG; x=1")
+    assert run(shell, "echo $x") == "1\n"
+
+
 def test_an_exit_trap_of_the_command_runs_and_the_state_is_kept(tmp_path: Path) -> None:
     shell = SessionShell(str(tmp_path), str(tmp_path))
     assert run(shell, "trap 'echo cleaned' EXIT; x=1") == "cleaned\n"

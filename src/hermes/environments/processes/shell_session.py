@@ -11,7 +11,7 @@ import fcntl
 import os
 import re
 import tempfile
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from shlex import quote
 from typing import Protocol
@@ -44,6 +44,7 @@ _FIRST_NAMES = lazy_pattern(
     rb'^declare -a __hermes_first=\(((?:\[\d+\]="[A-Za-z_]\w*" ?)*)\)$', re.M
 )
 _QUOTED_NAME = lazy_pattern(rb'"([A-Za-z_]\w*)"')
+_NAME = re.compile(rb"[A-Za-z_]\w*")
 _UMASK_LINE = lazy_pattern(rb"^umask (0?[0-7]{3,4})$", re.M)
 _LAST_EXIT_CODE = lazy_pattern(rb"\b__hermes_last=(\d{1,3}) ")
 _PLAIN_ATTRIBUTES = frozenset(b"-xaAr")
@@ -65,32 +66,36 @@ _CODE_DECIDING_VARIABLE = re.compile(
 _ESCAPED_CHARACTER = lazy_pattern(rb"\\([\\\"$`])")
 
 
+_USUAL_CODE = b"builtin shopt -u extglob\n"
+"""What a shell without functions, aliases and unusual options says about them."""
+
+
 class ShellState:
     """The state for the next command. `confined` tells how that command runs or ran."""
 
     def __init__(self, variables: Mapping[str, str] | None = None) -> None:
-        """`variables` are those of the first command."""
-        given = variables or {}
-        self._first = f"__hermes_first=({' '.join(quote(name) for name in given)})".encode()
-        self._code = {
-            name: value
-            for name, value in ((os.fsencode(n), os.fsencode(v)) for n, v in given.items())
-            if _CODE_DECIDING_VARIABLE.fullmatch(name)
-        }
+        """`variables` are those that every command gets besides the state. Without them, each state
+        itself has the names of the first ones."""
+        given = {os.fsencode(n): os.fsencode(v) for n, v in (variables or {}).items()}
+        self._given = {n: _exported(n, v) for n, v in given.items() if _NAME.fullmatch(n)}
+        self._code = {n: v for n, v in given.items() if _CODE_DECIDING_VARIABLE.fullmatch(n)}
         """Variables that decide which code runs, as the last unconfined command left them."""
+        self._kept = self._given or None
+        """The variables of the last unconfined command."""
+        self._kept_code = _USUAL_CODE
         self._taken = b"", False
         """What was returned last."""
-        self._latest = b""
-        self._unconfined: list[bytes] = []
-        """The state of the last unconfined command, in sections; empty before the first."""
-        self._trusted: list[bytes] = []
-        """The same, with the plain variables of later confined commands."""
+        self._latest = self._trusted = b"" if self._given else b"__hermes_first=()"
+        """The whole state, and that of the last unconfined command with the plain variables of
+        later confined ones."""
+        self.folder: str | None = None
+        """The working folder; None before the first command has ended."""
+        self.names = frozenset(map(os.fsdecode, self._given))
+        """The names of the variables of the session."""
 
     def source(self, *, confined: bool) -> bytes:
         """The state as a script for bash."""
-        if not self._latest:
-            return self._first
-        return self._latest if confined else b"".join(self._trusted)
+        return self._latest if confined else self._trusted
 
     def take(self, returned: bytes, *, confined: bool) -> None:
         """Ignores an incomplete state, whose command was killed."""
@@ -98,54 +103,82 @@ class ShellState:
             return
         self._taken = returned, confined
         _, *sections = returned.split(b"\0")
-        if (
-            len(returned) > MAX_STATE_BYTES
-            or len(sections) != 4
-            or folder_in_state(sections[3]) is None
-        ):
+        if len(returned) > MAX_STATE_BYTES or len(sections) != 4:
             return
+        folder, variables = folder_in_state(sections[3]), _parse_variables(sections[1])
+        if folder is None:
+            return
+        code = _code_deciding_variables(variables)
         if confined:
-            harmless = self._harmless(sections)
+            harmless = self._harmless(sections, variables)
             if harmless is None:
                 return
-            self._trusted = harmless
-            if _code_deciding_variables(sections[1]) != self._code:
-                self._latest = b"".join(harmless)
-                return
+            kept, self._trusted = harmless
+            if code != self._code:
+                self._latest, variables = self._trusted, kept
+            else:
+                self._latest = self._script(sections, variables)
         else:
-            self._unconfined = self._trusted = sections
-            self._code = _code_deciding_variables(sections[1])
-        self._latest = b"".join(sections)
+            self._kept = self._kept if variables is None else variables
+            self._kept_code, self._code = sections[2], code
+            self._latest = self._trusted = self._script(sections, variables)
+        self.folder = folder
+        self.names = frozenset(map(os.fsdecode, variables or self._given))
 
-    @property
-    def folder(self) -> str | None:
-        """The working folder; None before the first command has ended."""
-        return folder_in_state(self._latest)
+    def _script(self, sections: list[bytes], variables: dict[bytes, bytes] | None) -> bytes:
+        """The sections without what the next shell has anyway: bash needs 20 µs for a line."""
+        if not self._given:
+            return b"".join(sections)
+        head, text, code, tail = sections
+        missing: Iterable[bytes] = self._given
+        if variables is not None:
+            missing = [name for name in self._given if name not in variables]
+            text = b"".join(
+                line for name, line in variables.items() if line != self._given.get(name)
+            )
+        unset = b"builtin unset -v " + b" ".join(missing) + b"\n" if missing else b""
+        if code != _USUAL_CODE:  # functions may need it to be read
+            return b"".join((unset, head, text, b"builtin shopt -s extglob\n", code, tail))
+        return b"".join((unset, head, text, tail))
 
-    def _harmless(self, sections: list[bytes]) -> list[bytes] | None:
-        """The state for an unconfined command after a confined one; None when it is forged."""
-        head, found, _, tail = sections
-        variables, first = _parse_variables(found), _FIRST_NAMES.search(head)
-        if variables is None or first is None:
+    def _harmless(
+        self, sections: list[bytes], variables: dict[bytes, bytes] | None
+    ) -> tuple[dict[bytes, bytes], bytes] | None:
+        """The variables and the state for an unconfined command after a confined one; None when
+        its state is forged."""
+        head, _, _, tail = sections
+        plain = _plain_variables(variables)
+        first = None if self._given else _FIRST_NAMES.search(head)
+        if plain is None or not (self._given or first):
             return None
-        kept = _parse_variables(self._unconfined[1]) if self._unconfined else None
-        known = _QUOTED_NAME.findall(first[1])
         merged = {
-            name: text
-            for name, text in variables.items()
-            if not re.fullmatch(_STEERING_VARIABLE, name)
+            name: line for name, line in plain.items() if not re.fullmatch(_STEERING_VARIABLE, name)
         }
         merged |= {
-            n: text for n, text in (kept or {}).items() if re.fullmatch(_STEERING_VARIABLE, n)
+            name: line
+            for name, line in (self._kept or {}).items()
+            if re.fullmatch(_STEERING_VARIABLE, name)
         }
-        gone = [
-            name for name in known if kept is not None or not re.fullmatch(_STEERING_VARIABLE, name)
-        ]
         mask = _UMASK_LINE.search(head)
-        top = b"builtin unset -v " + b" ".join(gone) + b"\nbuiltin shopt -s extglob\n"
-        top += first[0] + b"\n" + (b"umask " + mask[1] + b"\n" if mask else b"")
-        code = self._unconfined[2] if self._unconfined else b"builtin shopt -u extglob\n"
-        return [top, b"".join(merged.values()), code, _state_tail(tail)]
+        top = b"umask " + mask[1] + b"\n" if mask else b""
+        if first is not None:
+            top = self._unset_first(first) + top
+        parts = [top, b"".join(merged.values()), self._kept_code, _state_tail(tail)]
+        return merged, self._script(parts, merged)
+
+    def _unset_first(self, first: "re.Match[bytes]") -> bytes:
+        gone = [
+            name
+            for name in _QUOTED_NAME.findall(first[1])
+            if self._kept is not None or not re.fullmatch(_STEERING_VARIABLE, name)
+        ]
+        unset = b"builtin unset -v " + b" ".join(gone)
+        return unset + b"\nbuiltin shopt -s extglob\n" + first[0] + b"\n"
+
+
+def _exported(name: bytes, value: bytes) -> bytes:
+    """The line by which bash declares it; another one if it has control characters."""
+    return b'declare -x %s="%s"\n' % (name, re.sub(rb'([\\"$`])', rb"\\\1", value))
 
 
 def _parse_variables(text: bytes) -> dict[bytes, bytes] | None:
@@ -157,18 +190,27 @@ def _parse_variables(text: bytes) -> dict[bytes, bytes] | None:
         if match is None:
             return None
         position = match.end()
-        value = match[3] or b""
-        if value[:1] == b"(" and b"A" not in match[1] and not re.fullmatch(_INDEXED_ARRAY, value):
-            return None  # bash computes other subscripts, which can run a command
-        if _PLAIN_ATTRIBUTES.issuperset(match[1]):
-            found[match[2]] = match[0]
+        found[match[2]] = match[0]
     return found
 
 
-def _code_deciding_variables(text: bytes) -> dict[bytes, bytes]:
+def _plain_variables(variables: dict[bytes, bytes] | None) -> dict[bytes, bytes] | None:
+    """Those that run no code when they are declared; None if one was forged."""
+    found = {}
+    for name, line in (variables or {}).items():
+        _, attributes, rest = line.split(b" ", 2)
+        value = rest.rstrip(b"\n").partition(b"=")[2]
+        if value[:1] == b"(" and b"A" not in attributes and not re.fullmatch(_INDEXED_ARRAY, value):
+            return None  # bash computes other subscripts, which can run a command
+        if _PLAIN_ATTRIBUTES.issuperset(attributes):
+            found[name] = line
+    return None if variables is None else found
+
+
+def _code_deciding_variables(variables: dict[bytes, bytes] | None) -> dict[bytes, bytes]:
     """The variables that decide which code runs, with their values; unparsed if unusual."""
     found = {}
-    for name, line in (_parse_variables(text) or {}).items():
+    for name, line in (variables or {}).items():
         if _CODE_DECIDING_VARIABLE.fullmatch(name):
             _, _, value = line.rstrip(b"\n").partition(b"=")
             plain = value[:1] == value[-1:] == b'"'
@@ -242,6 +284,7 @@ class ShellSession(Value, frozen=True):
                 tty=tty,
                 descriptors=(STATE_IN_DESCRIPTOR, STATE_OUT_DESCRIPTOR),
                 preferred=self.confinement.preferred if self.confinement else None,
+                names=self.state.names,
             )
             own = tuple(path for path in (exit_file, tty) if path and path != os.devnull)
             begin = self.confinement.starter(tree, own) if self.confinement else start_unconfined
