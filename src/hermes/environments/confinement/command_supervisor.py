@@ -79,6 +79,9 @@ class CommandSupervisor(ConnectionSupervisor):
         super().__init__(listener)
         self._rules, self._report_writer, self.ports = rules, report, rules.ports
         self._leader = leader
+        self._mounts = _open_mounts(leader) if rules.hidden or rules.sees_processes else -1
+        """Kept open: the kernel takes half a millisecond to remove the mounts of a command, and
+        so the supervisor does that, after the command has ended."""
         self._terminals = OwnedTerminals()
         self._changes = SupervisedChanges(rules, self._terminals)
         self._reads = ReadCheck(rules, self._changes) if rules.checks_reads else None
@@ -299,6 +302,13 @@ class CommandSupervisor(ConnectionSupervisor):
             os.write(self._report_writer, line[:1024])
         except OSError:
             return  # the reader is gone
+
+
+def _open_mounts(pid: int) -> int:
+    try:
+        return os.open(f"/proc/{pid}/ns/mnt", os.O_RDONLY | os.O_CLOEXEC)
+    except OSError:  # it has ended already
+        return -1
 
 
 def _lock_or_wait(call: NotifiedCall, fd: int) -> None:

@@ -146,6 +146,7 @@ def _wait_for_command(
     kernel.libc().signal(SIGCHLD, None)
     os.setsid()
     enforcement.rehearse()
+    _rehearse_request()
     own = messages.ANSWER_OK + str(os.getpid()).encode()
     data, files = messages.receive_message(link)
     request = LauncherRequest.unpack(data) if data else None
@@ -167,6 +168,27 @@ def _wait_for_command(
     except OSError as error:
         _send_answer(files[0], own)
         _send_answer(files[0], messages.ANSWER_FAILED + str(error).encode())
+
+
+def _rehearse_request() -> None:
+    """Does without effect what a request needs, as `VerdictEnforcer.rehearse` does."""
+    ours, theirs = _socket_pair()
+    request = LauncherRequest()
+    request.argv, request.rules = (b"bash",), VerdictRules().pack()
+    request.variables = tuple((b"NAME%d" % each, b"value" * 99) for each in range(9))
+    messages.send_message(ours, request.pack(), (ours.fileno(),))
+    data, files = messages.receive_message(theirs)
+    request = LauncherRequest.unpack(data)
+    VerdictRules.unpack(request.rules)
+    _send_answer(files[0], b"")
+    for end in (ours, theirs):
+        end.close()
+    os.close(fcntl.fcntl(files[0], fcntl.F_DUPFD_CLOEXEC, MIN_COPY_DESCRIPTOR))
+    os.close(files[0])
+    try:
+        os.execve("/", request.argv, dict(request.variables))  # no program
+    except OSError:
+        return
 
 
 def _tell_server(server: _socket.socket, news: bytes) -> None:

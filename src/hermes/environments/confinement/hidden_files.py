@@ -102,11 +102,12 @@ class StandIns:
 
     def rehearse(self) -> None:
         """Called in a process that will become a command, ahead of time."""
-        if self._copies_mounts:
-            for path in ACCOUNT_FILES:
-                self._make(path)
-        else:
-            self._take()
+        kernel.libc().unshare(0)
+        if not self._copies_mounts:
+            return self._take()
+        for name in filter(None, map(self._make, ACCOUNT_FILES)):
+            os.close(self._copied_mount(name.encode(), 0))
+        return None
 
     def hide(self, paths: "tuple[str, ...]") -> bool:
         """Put a stand-in over each file. Raises `OSError` when one stays visible.
