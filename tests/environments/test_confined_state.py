@@ -46,6 +46,17 @@ async def test_the_path_survives_any_order_of_commands(here: LocalEnvironment) -
         assert (await here.run("echo $a$b")).output == "12\n"
 
 
+async def test_what_a_command_unsets_or_changes_stays_so(here: LocalEnvironment) -> None:
+    shown = "echo ${LANG-none} $HOME $word ${m[*]-none}"
+    await here.run("unset LANG; HOME='/a b'; word='$x \"y\"'")
+    for text in (shown, f"true; {shown}"):
+        assert (await run(here, text))[1] == 'none /a b $x "y" none\n'
+    assert (await here.run(shown)).output == 'none /a b $x "y" none\n'
+    await here.run("export LANG=C.UTF-8; declare -A m=([/etc]=1)")  # no plain key
+    assert (await here.run(shown)).output == 'C.UTF-8 /a b $x "y" 1\n'
+    assert (await run(here, shown))[1] == 'C.UTF-8 /a b $x "y" 1\n'
+
+
 async def test_a_confined_command_leaves_no_code_for_one_that_is_not(
     here: LocalEnvironment, tmp_path: Path
 ) -> None:

@@ -384,7 +384,7 @@ class RemoteSession:
             tree=tree,
             descriptors=(STATE_IN_DESCRIPTOR, STATE_OUT_DESCRIPTOR),
             preferred=preferred if temporary else None,
-            **launch,
+            **launch,  # type: ignore[arg-type]
         )
         words = {"home": self.shell.folder, "from": source, "given": state}
         return RemoteShellStart(
