@@ -129,7 +129,11 @@ def check_report(text: str, facts: Facts, now: datetime) -> None:
         name = f"excluded-by-{claim}"
         assert (name in ruled_out) == (name in facts.excluded), text
     duration = field(text, "Duration")
-    assert same_span(duration, facts.duration(now)), (duration, facts.duration(now))
+    check_parts_of_duration(duration, facts)
+    assert same_span(duration.partition(" (")[0], facts.duration(now)), (
+        duration,
+        facts.duration(now),
+    )
     assert duration.endswith("so far") == facts.ongoing
     assert field(text, "Severity").startswith(facts.severity)
     assert re.search(rf"^{facts.alerts} alerts? w", section(text, "Impact"), re.MULTILINE)
@@ -137,6 +141,15 @@ def check_report(text: str, facts: Facts, now: datetime) -> None:
     check_outcome(field(text, "Outcome"), facts)
     check_answer(field(text, "Answered by"), facts)
     check_facts(text, facts, all_of_them=False)
+
+
+def check_parts_of_duration(text: str, facts: Facts) -> None:
+    """The times to detect and to repair stand beside the duration where there was a repair."""
+    found = re.search(r" \(MTTD (.*), MTTR (.*)\)", text)
+    assert bool(found) == (facts.repair is not None and not facts.ongoing), text
+    if found and facts.repair is not None and facts.since and facts.opened_at:
+        detect = max(0.0, (facts.opened_at - facts.since).total_seconds())
+        assert same_span(found[1], detect) and same_span(found[2], facts.repair), text
 
 
 def check_times(shown: str, seconds: float | None) -> None:
@@ -177,16 +190,16 @@ def check_show(text: str, facts: Facts, now: datetime) -> None:
     state = facts.status
     assert field(text, "state").split(",")[0] == state
     assert bool(field(text, "root cause")) == facts.root_cause, text
-    outage = field(text, "outage")
-    assert same_span(outage.partition(",")[0], facts.duration(now)), text
-    assert outage.endswith("not over") == facts.ongoing, text
+    duration = field(text, "duration")
+    assert same_span(duration.partition(",")[0], facts.duration(now)), text
+    assert duration.endswith("so far") == facts.ongoing, text
     assert field(text, "severity").startswith(facts.severity)
     assert field(text, "alerts") == str(facts.alerts)
     assert field(text, "model calls") == str(len(facts.models) or "none")
     check_outcome(field(text, "outcome"), facts)
     check_answer(field(text, "answered by"), facts)
     check_facts(text, facts, all_of_them=True)
-    repair = field(text, "times").rpartition("to repair ")[2]
+    repair = field(text, "times").rpartition("MTTR ")[2]
     check_times(repair, facts.repair)
 
 
@@ -264,10 +277,10 @@ def check_notice(notice: NotificationQueued, facts: Facts, now: datetime) -> Non
         wanted = {each.text for each in facts.escalation if each.about == "command"}
         assert all(words in text for words in wanted), text
     for name in ("duration", "failing for"):
-        if shown := field(text, name):
+        if shown := field(text, name).partition(" (")[0]:
             assert same_span(shown, facts.duration(now)), (text, facts.duration(now))
-    if shown := field(text, "MTTR"):
-        assert facts.repair is not None and same_span(shown, facts.repair), text
+    if shown := field(text, "duration"):
+        check_parts_of_duration(shown, facts)
     if shown := field(text, "by"):
         by, name = facts.answered_by
         assert by != "nobody" and name in shown, text

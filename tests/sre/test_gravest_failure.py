@@ -88,3 +88,28 @@ def test_a_quick_page_that_is_some_milliseconds_slower_is_not_reported(
         known.learn(0.005 + minute % 7 / 1000, at + 60.0 * minute)
     found = judge_number(RULES["latency"], known, None, slow_s, known.last_at + 60.0)
     assert (found is not None) == reported
+
+
+@pytest.mark.parametrize("severity", ["P2", "P3"])
+def test_a_graver_failure_in_a_later_round_is_notified_by_its_name(severity: str) -> None:
+    harness = TriageHarness()
+    harness.open_incident("slow", SLOW, **learned("latency", severity))
+    harness.wait(25)
+    harness.raise_alert("text", WRONG_TEXT, **learned("shape", "P2"))
+    harness.wait(30)
+    first, second = harness.notifications()
+    assert first.title.endswith(SLOW) and "was called" not in first.text
+    assert second.title == f"🚨 P2 INCIDENT DECLARED: {WRONG_TEXT}"
+    lines = second.text.splitlines()
+    assert f"was called: {SLOW}" in lines
+    assert ("was: P3" in lines) == (severity == "P3")
+
+
+def test_a_failure_that_was_notified_as_a_part_is_not_notified_again_as_the_title() -> None:
+    harness = TriageHarness()
+    harness.open_incident("log", "errors in the log of shop", kind="log", service="shop", host="a")
+    harness.wait(300)
+    harness.raise_alert("port", "shop: nothing answers", kind="http", service="shop", host="a")
+    harness.wait(30)
+    told = [each.title for each in harness.notifications() if "nothing answers" in each.title]
+    assert len(told) == 1, told

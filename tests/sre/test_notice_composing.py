@@ -103,7 +103,12 @@ def test_a_whole_incident_is_declared_and_resolved_with_what_people_need_to_know
     assert "impact: 1 of 2 services answers with errors" in first.text
     assert first.at - recorder.events[1].at < timedelta(seconds=60)
     assert last.title == "✅ INCIDENT RESOLVED: disk of web-1 is full"
-    for part in ("root cause: /var/log/web/debug.log", "MTTR: ", "duration: ", "incidents/r.md"):
+    for part in (
+        "root cause: /var/log/web/debug.log",
+        "(MTTD 42 s, MTTR 30 s)",
+        "duration: ",
+        "incidents/r.md",
+    ):
         assert part in last.text
     assert {notice.incident for notice in teller.told} == {RUN}
     assert len({notice.notice for notice in teller.told}) == len(teller.told) == 2
@@ -486,7 +491,11 @@ def test_the_recovery_of_an_escalated_incident_is_reported_with_the_length_of_th
     teller.hear(recovered)
     last = teller.told[-1]
     assert last.about == "resolved" and last.title == "✅ RECOVERED: disk of web-1 is full"
-    for part in ("duration: 3 h 0 min", "MTTR: 3 h", "by probe disk", "escalated to people"):
+    for part in (
+        "duration: 3 h 0 min (MTTD 42 s, MTTR 3 h 0 min)",
+        "by probe disk",
+        "escalated to people",
+    ):
         assert part in last.text
     count = len(teller.told)
     teller.look(recovered.at + timedelta(seconds=70))

@@ -29,6 +29,7 @@ from hermes.core.events.incidents import (
     IncidentReopened,
     IncidentVerified,
     PhaseEntered,
+    PrecedingFix,
     ReportWritten,
     Severity,
 )
@@ -106,6 +107,8 @@ def incident_details(opened: IncidentOpened) -> IncidentDetails:
 IncidentStatus = Literal["open", "resolved", "escalated", "no-incident", "recovered", "closed"]
 ENDED_OUTCOMES = ("resolved", "recovered", "closed")
 """Outcomes after which the problem is over."""
+QUIET_STATUS = ("open", "recovered")
+"""The status of an incident that ends without a repair, before and after it is closed."""
 
 
 class IncidentChange(Value, kw_only=True, frozen=True):
@@ -115,6 +118,7 @@ class IncidentChange(Value, kw_only=True, frozen=True):
     attempt: int = 0
     by: str = ""
     undone: Literal["", "yes", "failed"] = ""
+    at: datetime | None = None
 
 
 class Incident(Value, kw_only=True, frozen=True):
@@ -224,12 +228,27 @@ class Incident(Value, kw_only=True, frozen=True):
         return not (escalated and found is not None and found.at >= verified.at)
 
     @property
+    def fine_since(self) -> datetime | None:
+        """Since when its checks pass, where the work on it found that it is over by itself."""
+        found = self.diagnosis
+        return found.fine_since if found is not None and self.status in QUIET_STATUS else None
+
+    @property
+    def after_fix(self) -> PrecedingFix | None:
+        """The change for another incident after which it recovered."""
+        if self.recovered is not None:
+            return self.recovered.after_fix
+        return self.diagnosis.after_fix if self.diagnosis and self.fine_since else None
+
+    @property
     def over_at(self) -> datetime | None:
         """When the problem ended, by its checks, its alerts, or when it was closed."""
         if self.recovered is not None:
             return self.recovered.recovered_at
         if self.status == "escalated":
             return None
+        if self.fine_since is not None:
+            return self.fine_since
         if self.verified is not None and self.resolved_by_checks:
             return self.verified.fine_since or self.verified.at
         closed = self.closed
@@ -336,6 +355,7 @@ def _after_work_event(
                 undo=event.undo,
                 attempt=event.attempt,
                 by=event.by,
+                at=event.at,
             )
             return replace(incident, changes=(*incident.changes, change), changed=True)
         case ChangesUndone():

@@ -33,6 +33,7 @@ from hermes.sre.verify import (
     VerificationResult,
     verify,
     watch_recovery,
+    with_recovery,
 )
 
 EnterPhase = Callable[[IncidentPhase, int, str], Awaitable[None]]
@@ -261,9 +262,11 @@ class Attempts:
                 why=f"the model concluded {verdict}, but {recovery.why}",
                 final=True,
             )
-        return AttemptResult(
-            ending="recovered" if self._baseline.failing else verdict, attempted_by="model"
-        )
+        if not self._baseline.failing:
+            return AttemptResult(ending=verdict, attempted_by="model")
+        if known := (await self._work.read()).diagnosis:
+            await self._work.publish(await with_recovery(self._work, known, recovery))
+        return AttemptResult(ending="recovered", attempted_by="model")
 
     async def _try_fix(
         self, number: int, responder: ModelResponder, hypothesis: Hypothesis

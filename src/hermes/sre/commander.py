@@ -33,7 +33,13 @@ from hermes.sre.context import IncidentContext, IncidentWork
 from hermes.sre.escalation.collect import publish_escalation
 from hermes.sre.responders.playbooks import PlaybookResponder
 from hermes.sre.undo import undo_changes
-from hermes.sre.verify import RecoveryResult, recorded_rehearsal, verify, watch_recovery
+from hermes.sre.verify import (
+    RecoveryResult,
+    recorded_rehearsal,
+    verify,
+    watch_recovery,
+    with_recovery,
+)
 
 MAX_RESUME_GAP_S = 300.0
 """Seconds after a crash within which the earlier assessment is still valid."""
@@ -214,18 +220,19 @@ class Commander:
         self, assessment: Assessment, verdict: DiagnosisVerdict, recovery: RecoveryResult
     ) -> None:
         numbers = await self._work.result_numbers(assessment.evidence)
-        await self._work.publish(
-            IncidentDiagnosed(
-                run=self._work.details.run,
-                incident=self._work.details.incident,
-                verdict=verdict,
-                component=assessment.component,
-                mechanism=assessment.mechanism or "; ".join(assessment.reasons)[:500],
-                value=assessment.value,
-                evidence=(*numbers, *recovery.evidence),
-                confidence=0.9 if assessment.evidence else 0.5,
-            )
+        found = IncidentDiagnosed(
+            run=self._work.details.run,
+            incident=self._work.details.incident,
+            verdict=verdict,
+            component=assessment.component,
+            mechanism=assessment.mechanism or "; ".join(assessment.reasons)[:500],
+            value=assessment.value,
+            evidence=(*numbers, *recovery.evidence),
+            confidence=0.9 if assessment.evidence else 0.5,
         )
+        if verdict == "recovered":
+            found = await with_recovery(self._work, found, recovery)
+        await self._work.publish(found)
 
     async def _resume_attempt(
         self, recorded: Incident, playbooks: PlaybookResponder

@@ -10,14 +10,14 @@ evidence nothing counts as fixed or recovered.
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from datetime import datetime
+from datetime import UTC, datetime
 
 import anyio
 from msgspec.structs import replace as replace_value
 
 from hermes.core.events.incidents import (
     AlertRaised,
-    ChangeBegan,
+    IncidentDiagnosed,
     IncidentVerified,
 )
 from hermes.core.incident import WITHDRAWN_LABEL, Incident, IncidentDetails
@@ -37,6 +37,7 @@ from hermes.sre.baseline import Baseline, check_concerns, publish_results
 from hermes.sre.cause import EXPERIMENT
 from hermes.sre.checks import CheckResult, run_checks
 from hermes.sre.context import IncidentWork
+from hermes.sre.preceding_fix import read_preceding_fix
 from hermes.sre.triage.severity import says_no_answer
 from hermes.sre.undo import UnitRestart
 
@@ -100,6 +101,8 @@ class RecoveryResult(Value, kw_only=True, frozen=True):
     """As of a verification: checks of other services that still fail."""
     why: str = ""
     """What failed again, or could not be observed."""
+    fine_since: datetime | None = None
+    """When the last of its alerts was resolved, at the latest when the watching began."""
 
 
 @dataclass(frozen=True)
@@ -187,27 +190,32 @@ async def verify(
             attempt=attempt,
             trigger=trigger,
             kept=result.helped,
-            fine_since=await _resolved_at(work) if result.ok else None,
+            fine_since=await _fixed_at(work) if result.ok else None,
         )
     )
     return result
 
 
+async def _fixed_at(work: IncidentWork) -> datetime | None:
+    """Return when the last alert of the service was resolved after a change. A playbook may go on
+    for a while after its first step has helped."""
+    known, over = await work.read(), await _resolved_at(work)
+    begun = next((each.at for each in known.changes if each.at is not None), None)
+    return over if over is not None and begun is not None and over >= begun else None
+
+
 async def _resolved_at(work: IncidentWork) -> datetime | None:
-    """Return when the last alert of the service was resolved after a change; None while one of them
-    fires. A playbook may go on for a while after its first step has helped."""
-    known, last, begun = await work.read(), dict[str, AlertRaised](), list[datetime]()
+    """Return when the last alert of the service was resolved; None while one of them fires."""
+    known, last = await work.read(), dict[str, AlertRaised]()
     after = max(0, known.seq - MAX_EVENTS_BEFORE_OPENING)
-    async for recorded in work.journal.read(after=after, kinds=("alert.raised", "change.began")):
+    async for recorded in work.journal.read(after=after, kinds=("alert.raised",)):
         event = recorded.event
-        if isinstance(event, ChangeBegan) and event.incident == work.details.incident:
-            begun.append(event.at)
-        elif isinstance(event, AlertRaised) and event.fingerprint in known.fingerprints:
+        if isinstance(event, AlertRaised) and event.fingerprint in known.fingerprints:
             own = event.fingerprint == work.details.fingerprint
             if own or dict(event.labels).get("service", "") == work.details.service != "":
                 last[event.fingerprint] = event
     over = max((each.at for each in last.values()), default=None)
-    if work.details.fingerprint not in last or over is None or not begun or over < begun[0]:
+    if work.details.fingerprint not in last or over is None:
         return None
     proven = all(
         each.resolved and WITHDRAWN_LABEL not in dict(each.labels) for each in last.values()
@@ -231,7 +239,7 @@ async def watch_recovery(work: IncidentWork, baseline: Baseline) -> RecoveryResu
     if needed > max(settings.longest_window, RECOVERY_WINDOWS * settings.window):
         why = f"the symptom returns after up to {timing.period_s:.0f} s: longer than it is watched"
         return RecoveryResult(recovered=False, checks=observing, why=why)
-    last_seq, began = await work.journal.last(), time.monotonic()
+    last_seq, began, began_at = await work.journal.last(), time.monotonic(), datetime.now(UTC)
     run = await _run_for_window(work, baseline, needed)
     numbers = await publish_results(work, run.results, "after", 0)
     why = run.failures_text or await _alert_fired_again(work, last_seq)
@@ -244,7 +252,19 @@ async def watch_recovery(work: IncidentWork, baseline: Baseline) -> RecoveryResu
         seconds=time.monotonic() - began,
         others=run.failing_others(unclaimed),
         why=why,
+        fine_since=None if why else min(await _resolved_at(work) or began_at, began_at),
     )
+
+
+async def with_recovery(
+    work: IncidentWork, found: IncidentDiagnosed, recovery: RecoveryResult
+) -> IncidentDiagnosed:
+    """Return the diagnosis of a problem that is over although nothing was changed for it."""
+    ended_at, fix = recovery.fine_since, None
+    if ended_at is not None:
+        fix = await read_preceding_fix(work.journal, await work.read(), ended_at)
+    event = replace_value(found, verdict="recovered", fine_since=ended_at, after_fix=fix)
+    return replace_value(event, at=datetime.now(UTC))
 
 
 def _observing_checks(

@@ -22,7 +22,12 @@ from hermes.sre.reports.report_data import (
     read_earlier_incidents,
     read_incident_records,
 )
-from hermes.sre.reports.statements import cause_line, find_excluded_causes, outcome_text
+from hermes.sre.reports.statements import (
+    cause_line,
+    duration_text,
+    find_excluded_causes,
+    outcome_text,
+)
 
 NOTE_TOOLS = frozenset({"todo", "clarify", "memory"})
 """Tools that change nothing on the host."""
@@ -116,7 +121,7 @@ def describe_for_model(data: ReportData, person: str) -> str:
         ("outcome", outcome_text(incident)),
         ("service", details.service),
         ("began", f"{incident.outage_began_at:%Y-%m-%d %H:%M:%S} UTC"),
-        ("outage so far", format_duration(data.duration_s)),
+        ("duration", duration_text(incident, data.now)),
         ("acknowledged by", incident.acknowledged_by),
         ("also failing", ", ".join(incident.parts)),
         *([cause_line(incident)] if incident.diagnosis else [("cause", "not known yet")]),

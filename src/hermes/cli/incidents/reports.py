@@ -171,7 +171,7 @@ def stats(
     MTTD: from the beginning of the problem, where its source knows it, to the incident. MTTA: from
     the incident to the first work on it or to a person who acknowledged it. MTTR: from the incident
     to checks that passed after a fix, or to a recovery that was observed; an incident for which
-    neither is recorded has none.
+    neither is recorded has none. Duration, of those that have an MTTR: MTTD plus MTTR.
     """
     loaded = load_settings(ctx)
 
@@ -214,7 +214,12 @@ def _print_statistics(statistics: IncidentStatistics) -> None:
         }
     )
     echo()
-    named = {"MTTD": statistics.detect, "MTTA": statistics.acknowledge, "MTTR": statistics.repair}
+    named = {
+        "duration": statistics.duration,
+        "MTTD": statistics.detect,
+        "MTTA": statistics.acknowledge,
+        "MTTR": statistics.repair,
+    }
     named |= {
         f"MTTR, {UNKNOWN_RESPONDER if name == 'nobody' else name}": spread
         for name, spread in statistics.repaired_by.items()

@@ -89,7 +89,7 @@ def list_(
         return
     narrowed = severity or service or since is not None
     print_table(
-        ("incident", "opened", "severity", "state", "for", "service", "about"),
+        ("incident", "opened", "severity", "state", "duration", "service", "about"),
         [
             (
                 each.details.incident,
@@ -136,7 +136,7 @@ def show(ctx: click.Context, id: str, as_json: bool) -> None:
             "severity": incident.severity + (f" ({incident.reason})" if incident.reason else ""),
             "service": details.service,
             "opened": f"{details.opened_at.astimezone():%Y-%m-%d %H:%M:%S}",
-            "outage": _outage_text(incident, data.now),
+            "duration": _duration_text(incident, data.now),
             "alerts": incident.alerts,
             "acknowledged by": incident.acknowledged_by,
             "hints": [f"{each.person}: {clip(each.text, 200)}" for each in incident.hints],
@@ -147,8 +147,8 @@ def show(ctx: click.Context, id: str, as_json: bool) -> None:
             ],
             "tests": [clip(tested_text(each), 160) for each in incident.tests],
             **_refused_fields(data),
-            "times": f"to detect {format_duration(times.detect)}"
-            f" · to begin {format_duration(times.acknowledge)} · to repair {repaired}",
+            "times": f"MTTD {format_duration(times.detect)}"
+            f" · MTTA {format_duration(times.acknowledge)} · MTTR {repaired}",
             "answered by": resolver_name(data),
             "model calls": data.cost.calls or "none",
             "recurrence": f"{ordinal(data.recurrence.times)} time in {data.recurrence.days} days",
@@ -195,14 +195,11 @@ def _incident_state(incident: Incident) -> str:
     return f"open, {incident.phase}" if incident.phase else "open"
 
 
-def _outage_text(incident: Incident, now: datetime) -> str:
+def _duration_text(incident: Incident, now: datetime) -> str:
     """The duration since the first failure, and how the recovery was observed."""
-    lasted = format_duration(incident.duration_s(now))
-    if incident.ended_at is None:
-        return f"{lasted}, not over"
-    recovered = incident.recovered
-    if recovered is None:
-        return lasted
+    lasted, recovered = format_duration(incident.duration_s(now)), incident.recovered
+    if incident.ended_at is None or recovered is None:
+        return lasted if incident.ended_at else f"{lasted} so far"
     at = recovered.recovered_at.astimezone()
     return f"{lasted}, recovered {at:%Y-%m-%d %H:%M:%S} ({recovered.how})"
 

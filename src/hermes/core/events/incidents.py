@@ -194,6 +194,19 @@ class EscalationLine(Value, kw_only=True, frozen=True):
     """Numbers of the events that show it."""
 
 
+class PrecedingFix(Value, kw_only=True, frozen=True):
+    """A change for another incident that was made shortly before this one ended. That it is the
+    reason is not proved."""
+
+    incident: str
+    service: str = ""
+    changed_at: datetime
+    ended_at: datetime
+    """When the problem ended that followed it."""
+    verified: bool = False
+    """Whether checks had passed after it by then; else it is only a change."""
+
+
 class IncidentDiagnosed(BaseEvent, tag="incident.diagnosed", kw_only=True, frozen=True):
     """A diagnosis: what is broken, how, and by which value. `evidence` holds numbers of events of
     this run."""
@@ -213,6 +226,9 @@ class IncidentDiagnosed(BaseEvent, tag="incident.diagnosed", kw_only=True, froze
     """Why a cause that was proved on copies stays in force."""
     escalation: tuple[EscalationLine, ...] = ()
     """For the people who take over, in the order of `about`; only in an escalation."""
+    fine_since: datetime | None = None
+    """Since when its checks pass, where it is over although nothing was changed for it."""
+    after_fix: PrecedingFix | None = None
 
 
 class ChangeBegan(BaseEvent, tag="change.began", kw_only=True, frozen=True):
@@ -270,7 +286,8 @@ class IncidentClosed(BaseEvent, tag="incident.closed", kw_only=True, frozen=True
 
 
 class IncidentRecovered(BaseEvent, tag="incident.recovered", kw_only=True, frozen=True):
-    """The problem of an incident has ended without a change of ours, for whatever reason."""
+    """The problem of an incident has ended without a change for this incident, for whatever
+    reason."""
 
     incident: str
     recovered_at: datetime
@@ -283,3 +300,4 @@ class IncidentRecovered(BaseEvent, tag="incident.recovered", kw_only=True, froze
     still_failing: tuple[str, ...] = ()
     """Warnings about the host that had joined and continue, and services that it names and that do
     not work; each is reported as its own incident."""
+    after_fix: PrecedingFix | None = None

@@ -198,7 +198,7 @@ def _opening_notification(
 
 def _raise_notification(incident: Incident, seq: int, event: IncidentGraded) -> _DueNotification:
     """Sent as a declaration: further sinks may accept the higher severity."""
-    render = partial(templates.render_declared, incident, before=event.before)
+    render = partial(templates.render_declared, incident, change=event)
     return _incident_notification(incident, "declared", f"graver:{seq}", render)
 
 

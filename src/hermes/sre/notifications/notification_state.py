@@ -78,14 +78,16 @@ class NotificationState:
         self.openings: dict[str, tuple[int, str]] = {}
         """By incident: the number of the event that opened or reopened it, and why."""
         self.severity_raises: dict[str, tuple[int, IncidentGraded]] = {}
-        """By incident: the number and the event that raised its severity after it was declared,
-        also when it is escalated already."""
+        """By incident: the number and the event that raised its severity, or gave it the title of a
+        graver failure, after it was declared; also when it is escalated already."""
         self.ended: dict[str, int] = {}
         self.active: dict[str, None] = {}
         """Incidents about which notifications may be due, in the order in which they began."""
         self.activities: dict[str, str] = {}
         self.pending_approvals: dict[str, tuple[ApprovalEvent, str]] = {}
         """By approval: the request, and its incident."""
+        self._told_titles: dict[str, set[str]] = {}
+        """By incident: the titles of the parts that have joined it."""
         self.joined_parts: dict[int, AlertsJoined] = {}
         """By event number: parts that joined an incident and must be notified."""
         self.acknowledgements: dict[str, IncidentAcknowledged] = {}
@@ -204,17 +206,22 @@ class NotificationState:
                 self.openings[id] = (recorded.seq, event.reason or f"by {event.by}")
                 self.ended.pop(id, None)
                 self.active[id] = None
-            case IncidentGraded() if event.severity < event.before:
+            case IncidentGraded() if event.severity < event.before or self._is_new_title(id, event):
                 declared = f"{id}:declared:{self.openings[id][0]}" in self.queued
                 if declared and not self.incidents[id].question:
                     self.severity_raises[id] = (recorded.seq, event)
             case IncidentClosed() | IncidentRecovered():
                 self._end(recorded.seq, id, event)
             case AlertsJoined():
+                self._told_titles.setdefault(id, set()).update(each.title for each in event.parts)
                 if event.parts and part_notice_id(recorded.seq, event) not in self.queued:
                     self.joined_parts[recorded.seq] = event
             case _:
                 self._note_activity(id, event)
+
+    def _is_new_title(self, id: str, event: IncidentGraded) -> bool:
+        """Return whether the incident is called by a failure that no notification has told."""
+        return bool(event.title) and event.title not in self._told_titles.get(id, ())
 
     def _end(self, seq: int, id: str, event: IncidentClosed | IncidentRecovered) -> None:
         if isinstance(event, IncidentRecovered):
@@ -231,6 +238,7 @@ class NotificationState:
         self.incidents[id] = replace(self.incidents[id], report="")
         self.activities.pop(id, None)
         self.first_updates.pop(id, None)
+        self._told_titles.pop(id, None)
         self.pending_approvals = {
             key: each for key, each in self.pending_approvals.items() if each[1] != id
         }

@@ -10,7 +10,7 @@ from datetime import datetime
 from msgspec.structs import replace
 
 from hermes.core.events.approvals import ActionAnnounced, ApprovalRequested
-from hermes.core.events.incidents import AlertsJoined
+from hermes.core.events.incidents import AlertsJoined, IncidentGraded
 from hermes.core.events.jobs import JobEnded, ScheduleInterrupted
 from hermes.core.events.operations import (
     HealthMissed,
@@ -30,7 +30,7 @@ from hermes.sre.notifications.escalation_text import (
     title_time,
 )
 from hermes.sre.reports.experiments import tested_text
-from hermes.sre.reports.statements import cause_line, incident_times, outcome_text, resolver_of
+from hermes.sre.reports.statements import cause_line, duration_text, outcome_text, resolver_of
 from hermes.sre.triage.topology import alert_location
 
 MAX_TITLE_CHARS, MAX_LINE_CHARS, MAX_TEXT_CHARS = 120, 300, 4_000
@@ -62,12 +62,16 @@ class NotificationText(Value, frozen=True):
     text: str = ""
 
 
-def render_declared(incident: Incident, *, again: str = "", before: str = "") -> NotificationText:
+def render_declared(
+    incident: Incident, *, again: str = "", change: IncidentGraded | None = None
+) -> NotificationText:
+    """`change`: what made it graver after it was declared, or showed a graver failure."""
     details = incident.details
     what = "INCIDENT REOPENED" if again else "INCIDENT DECLARED"
-    seen = details.seen_before
+    seen, raised = details.seen_before, change is not None and change.severity < change.before
     lines = [
-        ("was", before),
+        ("was", change.before if change is not None and raised else ""),
+        ("was called", details.first_title if change is not None and change.title else ""),
         ("why", again),
         ("impact", incident.reason or "not measured yet"),
         ("service", details.service),
@@ -116,11 +120,10 @@ def render_recovered(incident: Incident) -> NotificationText:
     event, details = incident.recovered, incident.details
     assert event is not None  # only called for recovered incidents
     escalated = incident.closed is not None and incident.closed.outcome == "escalated"
-    repair = incident_times(incident).repair
     lines = [
         (
             "duration" if event.observed else "seen for",
-            format_duration(incident.duration_s(event.at)) + reopened_text(incident),
+            duration_text(incident, event.at) + reopened_text(incident),
         ),
         ("outage began", f"{incident.outage_began_at:%Y-%m-%d %H:%M:%S} UTC"),
         (
@@ -128,7 +131,6 @@ def render_recovered(incident: Incident) -> NotificationText:
             f"{event.recovered_at:%Y-%m-%d %H:%M:%S} UTC",
         ),
         cause_line(incident),
-        ("MTTR", format_duration(repair) if repair is not None and event.observed else ""),
         ("how we know", event.how),
         ("before", "it was escalated to people" if escalated else ""),
         ("service", details.service),
@@ -256,17 +258,11 @@ def render_ended(incident: Incident) -> NotificationText:
     resolver = resolver_of(incident)
     unverified = closed.outcome in ("resolved", "closed") and not incident.resolved_by_checks
     lines = [
-        ("duration", format_duration(incident.duration_s(closed.at))),
+        ("duration", duration_text(incident, closed.at)),
         cause_line(incident),
         ("by", str(resolver) if resolver.by != "nobody" else ""),
         ("test", tested_text(incident.tests[-1]) if incident.tests else ""),
         ("verified", outcome_text(incident) if unverified else ""),
-        (
-            "MTTR",
-            format_duration(repair)
-            if (repair := incident_times(incident).repair) is not None
-            else "",
-        ),
         ("reason", closed.reason),
         ("report", incident.report_path or f"hermes incident report {incident.details.incident}"),
     ]

@@ -12,6 +12,7 @@ from hermes.core.events.incidents import (
 from hermes.core.incident import Incident
 from hermes.core.protocols import JournalRecord
 from hermes.plumbing.units import format_duration, ordinal
+from hermes.sre.preceding_fix import preceding_fix_text
 from hermes.sre.reports.actions import IncidentAction, events_of_type
 from hermes.sre.reports.experiments import lesson_lines as people_lesson_lines
 from hermes.sre.reports.experiments import proved_on_copies, tested_lines
@@ -29,6 +30,7 @@ from hermes.sre.reports.statements import (
     cause_status,
     checks_failed_before,
     checks_not_run,
+    duration_text,
     find_excluded_causes,
     outcome_text,
     playbooks_not_matched,
@@ -57,7 +59,7 @@ def render_head(data: ReportData) -> str:
         f"- Incident: {inline_code(details.incident)}",
         f"- Date: {details.opened_at:%Y-%m-%d %H:%M:%S} UTC",
         f"- Severity: {incident.severity}" + _reason_suffix(incident.reason),
-        f"- Duration: {_duration_text(data)}",
+        f"- Duration: {duration_text(data.incident, data.now)}",
     ]
     if details.service:
         rows.append(f"- Service: {escape_text(details.service, 80)}")
@@ -218,12 +220,13 @@ def render_recurrence(data: ReportData) -> str:
 def _cause_text(incident: Incident, on_copies: str) -> str:
     """`on_copies`: what experiments proved, where the host does not confirm it."""
     diagnosis, found = incident.diagnosis, cause_status(incident) == "found"
-    unconfirmed = escape_text(on_copies, 400)
+    unconfirmed, fix = escape_text(on_copies, 400), incident.after_fix
+    followed = f" As the journal shows, {escape_text(preceding_fix_text(fix))}." if fix else ""
     if diagnosis is None or not (diagnosis.mechanism or diagnosis.verdict in _QUIET_TEXTS):
-        return unconfirmed or "The cause of this incident is not known."
+        return (unconfirmed or "The cause of this incident is not known.") + followed
     parts = [_QUIET_TEXTS[diagnosis.verdict]] if diagnosis.verdict in _QUIET_TEXTS else []
     if diagnosis.verdict == "recovered" and not incident.changes:
-        parts.append("Hermes had changed nothing.")
+        parts.append("Hermes had changed nothing for this incident.")
     if not found and diagnosis.mechanism:
         parts.append(f"{unconfirmed or 'No cause is proved.'} What was seen:")
     if diagnosis.component:
@@ -233,7 +236,7 @@ def _cause_text(incident: Incident, on_copies: str) -> str:
     if diagnosis.value:
         parts.append(f"Value: {escape_text(diagnosis.value)}.")
     sure = f" (confidence {diagnosis.confidence:.0%})" if diagnosis.confidence else ""
-    return " ".join(parts) + sure
+    return " ".join(parts) + sure + followed
 
 
 def _evidence_lines(data: ReportData, numbers: tuple[int, ...], max_items: int) -> list[str]:
@@ -277,11 +280,6 @@ def _bullet_list(texts: list[str], max_items: int) -> str:
 
 def _reason_suffix(reason: str) -> str:
     return f" ({escape_text(reason)})" if reason else ""
-
-
-def _duration_text(data: ReportData) -> str:
-    going_on = "" if data.incident.ended_at is not None else " so far"
-    return format_duration(data.duration_s) + going_on
 
 
 def _section(heading: str, body: str) -> str:

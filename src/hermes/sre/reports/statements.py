@@ -19,7 +19,9 @@ from hermes.core.incident import Incident
 from hermes.core.messages import Value
 from hermes.core.protocols import JournalRecord
 from hermes.core.tool_calls import fold_finished_calls
+from hermes.plumbing.units import format_duration
 from hermes.sre.cause import EXPERIMENT
+from hermes.sre.preceding_fix import preceding_fix_text
 from hermes.sre.reports.actions import ANSWER_TOOLS, events_of_type
 from hermes.sre.triage.alert_series import incident_signature, opened_signature
 
@@ -27,7 +29,8 @@ RECURRENCE_PERIOD = timedelta(days=14)
 
 
 class IncidentTimes(Value, kw_only=True, frozen=True):
-    """Seconds; None where it is not known or has not happened."""
+    """Seconds; None where it is not known or has not happened. The duration of an incident that
+    was repaired is the time to detect plus the time to repair."""
 
     detect: float | None = None
     """From the beginning of the problem, by its source, to the incident."""
@@ -56,21 +59,33 @@ def incident_times(incident: Incident) -> IncidentTimes:
     )
 
 
+def duration_text(incident: Incident, now: datetime) -> str:
+    """Return the duration with its parts: from the beginning of the outage to the incident (MTTD),
+    and from there to its end (MTTR)."""
+    lasted, times = format_duration(incident.duration_s(now)), incident_times(incident)
+    if incident.ended_at is None:
+        return f"{lasted} so far"
+    if times.repair is None:
+        return lasted
+    return f"{lasted} (MTTD {format_duration(times.detect)}, MTTR {format_duration(times.repair)})"
+
+
 def repair_seconds(incident: Incident) -> float | None:
     """The time to repair alone, for statistics over many incidents."""
     return _seconds_between(incident.details.opened_at, repaired_at(incident))
 
 
 def repaired_at(incident: Incident) -> datetime | None:
-    """When a problem was over that a fix has ended, by its alerts or its checks, or when an
-    escalated one ended.
+    """When a problem was over, by the checks after a fix, or by its alerts or its checks where it
+    recovered without one.
 
-    None for a false alarm, for a problem that ended without a repair, and where only a person
-    closed the incident.
+    None for a false alarm, and where only a person closed the incident.
     """
     if (recovered := incident.recovered) is not None:
         known = recovered.observed and not incident.question
         return recovered.recovered_at if known else None
+    if incident.fine_since is not None:
+        return incident.fine_since
     fixed = incident.resolved_by_checks and incident.status in ("open", "resolved", "closed")
     return incident.over_at if fixed else None
 
@@ -106,7 +121,7 @@ ROOT_CAUSE_LABEL, COPIES_CAUSE_LABEL, SUPPOSED_CAUSE_LABEL, UNKNOWN_CAUSE_LABEL 
     "cause, not proved",
     "cause",
 )
-NOT_KNOWN_TEXT = "not known"
+NOT_KNOWN_TEXT, NOT_PROVED_TEXT = "not known", "not proved"
 SYMPTOM_CONFIDENCE = 0.2
 """The confidence of a diagnosis that only lists symptoms, without a search for the cause."""
 QUIET_OUTCOMES = {"no-incident": "no incident", "recovered": "recovered"}
@@ -162,11 +177,12 @@ def lists_symptoms(found: IncidentDiagnosed) -> bool:
 def cause_line(incident: Incident) -> tuple[str, str]:
     """Its label and its text, for a view with one line for it."""
     state, found = cause_status(incident), incident.diagnosis
+    fix = f"; {preceding_fix_text(incident.after_fix)}" if incident.after_fix else ""
     if state == "unknown" or found is None:
-        return UNKNOWN_CAUSE_LABEL, NOT_KNOWN_TEXT
+        return UNKNOWN_CAUSE_LABEL, (NOT_PROVED_TEXT + fix if fix else NOT_KNOWN_TEXT)
     parts = [part for part in (found.component, found.mechanism, found.value) if part]
     supposed = COPIES_CAUSE_LABEL if found.on_copies else SUPPOSED_CAUSE_LABEL
-    return (ROOT_CAUSE_LABEL if state == "found" else supposed), " · ".join(parts)
+    return (ROOT_CAUSE_LABEL if state == "found" else supposed), " · ".join(parts) + fix
 
 
 def resolver_of(incident: Incident) -> IncidentResolver:

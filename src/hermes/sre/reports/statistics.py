@@ -2,7 +2,7 @@
 
 import statistics as numbers
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from datetime import UTC, date, datetime, timedelta
 from math import log10
 from typing import NamedTuple
@@ -82,6 +82,8 @@ class IncidentStatistics(Value, kw_only=True, frozen=True):
     severity: dict[str, int]
     outcome: dict[str, int]
     answered_by: dict[str, int]
+    duration: DurationStatistics
+    """Of the incidents that were repaired, as the other times."""
     detect: DurationStatistics
     acknowledge: DurationStatistics
     repair: DurationStatistics
@@ -121,6 +123,7 @@ def summarize_figures(measured: Sequence[IncidentFigures]) -> IncidentStatistics
         severity=_counts(each.severity for each in incidents),
         outcome=_counts(each.status for each in incidents),
         answered_by=_counts(each.resolver for each in measured if each.incident.closed is not None),
+        duration=duration_statistics(_durations(measured)),
         detect=duration_statistics(each.times.detect for each in measured),
         acknowledge=duration_statistics(each.times.acknowledge for each in measured),
         repair=duration_statistics(each.times.repair for each in measured),
@@ -128,6 +131,12 @@ def summarize_figures(measured: Sequence[IncidentFigures]) -> IncidentStatistics
         weeks=_weeks(measured),
         recurring=_recurring(measured),
     )
+
+
+def _durations(measured: Sequence[IncidentFigures]) -> Iterator[float]:
+    for each in measured:
+        if each.times.repair is not None and (ended := each.incident.ended_at) is not None:
+            yield each.incident.duration_s(ended)
 
 
 def duration_statistics(seconds: Iterable[float | None]) -> DurationStatistics:

@@ -35,6 +35,7 @@ from hermes.core.messages import Value
 from hermes.core.protocols import JournalRecord
 from hermes.core.tool_calls import RecordedCall
 from hermes.plumbing.units import format_duration
+from hermes.sre.preceding_fix import preceding_fix_text
 from hermes.sre.reports.actions import IncidentAction, list_actions, list_refused_actions
 from hermes.sre.reports.experiments import (
     ended_text,
@@ -195,7 +196,8 @@ def _reopened_text(event: IncidentReopened) -> str:
 
 def _recovered_text(event: IncidentRecovered) -> str:
     how = f": {visible_line(event.how, MAX_LINE_CHARS)}" if event.how else ""
-    return f"recovered at {clock_time(event.recovered_at)} UTC{how}"
+    fix = f"; {preceding_fix_text(event.after_fix)}" if event.after_fix else ""
+    return f"recovered at {clock_time(event.recovered_at)} UTC{how}{fix}"
 
 
 def _phase_text(event: PhaseEntered) -> str:

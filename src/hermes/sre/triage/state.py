@@ -13,6 +13,7 @@ from hermes.core.events.incidents import (
     AlertsJoined,
     AlertSuppressed,
     ChangeBegan,
+    ChangesUndone,
     IncidentAcknowledged,
     IncidentChecked,
     IncidentClosed,
@@ -21,6 +22,7 @@ from hermes.core.events.incidents import (
     IncidentOpened,
     IncidentRecovered,
     IncidentReopened,
+    IncidentVerified,
     PhaseEntered,
 )
 from hermes.core.events.operations import MaintenanceAdded, MaintenanceEnded
@@ -42,6 +44,8 @@ UPDATE_EVENTS = (
     IncidentChecked,
     IncidentDiagnosed,
     ChangeBegan,
+    ChangesUndone,
+    IncidentVerified,
 )
 """Events that change only the state of one incident."""
 MAX_SERVICES = 10_000

@@ -21,6 +21,7 @@ from hermes.core.events.incidents import (
 from hermes.core.incident import ALERT_TEXT_FACT, QUESTION_LABEL, WATCH_RUN
 from hermes.core.protocols import JournalRecord
 from hermes.core.run_ids import new_id
+from hermes.sre.preceding_fix import find_preceding_fix
 from hermes.sre.settings import TriageSettings
 from hermes.sre.triage.alert_series import AlertSeries, EarlierIncidents, incident_signature
 from hermes.sre.triage.correlation import AlertCorrelation
@@ -388,6 +389,7 @@ class Triage:
             return None  # one symptom of it has ended, because the service has ended
         watched = [each for each in members if not each.withdrawn]
         basis = _log_only_text(watched)
+        others = (each.recorded for each in self._state.incidents.values())
         return IncidentRecovered(
             run=incident.id,
             at=now,
@@ -396,6 +398,7 @@ class Triage:
             how=f"{_resolved_by_text(watched)}; no failure for {span.total_seconds():g} s{basis}",
             observed=basis != LOG_ONLY_TEXT,
             still_failing=tuple(dict.fromkeys(each.label for each in (*apart, *outages))),
+            after_fix=find_preceding_fix(incident.recorded, others, calm_at),
         )
 
     def _are_over(self, members: Sequence[AlertSeries], now: datetime) -> bool:
