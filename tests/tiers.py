@@ -129,6 +129,7 @@ FILES_BY_TIER = {
         "skills/test_playbooks_under_supervisors",
         "skills/test_probe_cost",
         "skills/test_scanner_trial",
+        "skills/test_services_under_other_names",
         "skills/test_supervisord_elsewhere",
         "skills/test_supervisors",
         "sre/test_assess",

@@ -57,7 +57,8 @@ async def collect(host: SupervisorHost, service: str, listing: UnitListing) -> H
 
     subject = EscalationSubject(service=service)
     outputs = await run_scripts(
-        [each for each in subject.scripts if each[0] in ("processes", "logs")], execute
+        [*subject.process_scripts, *(each for each in subject.scripts if each[0] == "logs")],
+        execute,
     )
     found = parse_outputs(outputs, {each.call: 1 for each in outputs})
     return replace(found, listing=listing)

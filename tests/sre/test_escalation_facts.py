@@ -115,7 +115,11 @@ def test_every_script_only_reads(subject: EscalationSubject) -> None:
     errors = [
         'open() "/srv/a/b" failed (13: Permission denied), port 5432, locked by PID 77, Read-only'
     ]
-    for name, head in (*subject.scripts, *named_scripts(subject, errors)):
+    for name, head in (
+        *subject.process_scripts,
+        *subject.scripts,
+        *named_scripts(subject, errors),
+    ):
         assert is_read_only(script_command(name, head)), name
 
 

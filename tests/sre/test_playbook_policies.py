@@ -138,7 +138,11 @@ OWN_ERRORS = ("open() /srv/a/b failed, port 5432, locked by PID 77, Read-only fi
 OWN_SCRIPTS = {
     **{
         name: script_command(name, head)
-        for name, head in (*OWN_SUBJECT.scripts, *named_scripts(OWN_SUBJECT, OWN_ERRORS))
+        for name, head in (
+            *OWN_SUBJECT.process_scripts,
+            *OWN_SUBJECT.scripts,
+            *named_scripts(OWN_SUBJECT, OWN_ERRORS),
+        )
     },
     "list known daemons": listing_scripts()["daemon"].replace(
         "{{remembered}}",

@@ -6,12 +6,11 @@ import pytest
 from msgspec.structs import replace
 
 from hermes.sre.probes.discovery import propose_probes
+from hermes.sre.probes.host_process import HostProcess, service_name
 from hermes.sre.probes.host_scan import (
-    HostProcess,
     ServiceCriteria,
     parse_scan,
     reason_to_stay,
-    service_name,
 )
 from hermes.sre.probes.inventory import ServiceInventory, update_inventory
 

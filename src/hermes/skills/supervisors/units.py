@@ -106,6 +106,8 @@ class HostUnit(Value, kw_only=True, frozen=True):
     definition: tuple[str, ...] = ()
     """Lines as in a unit of systemd: ExecStart=, EnvironmentFile=, User= and others."""
     logs: tuple[str, ...] = ()
+    aliases: tuple[str, ...] = ()
+    """Other names of it, by its supervisor or by what its processes are."""
 
 
 class UnitListing(Value, kw_only=True, frozen=True):
@@ -115,7 +117,11 @@ class UnitListing(Value, kw_only=True, frozen=True):
 
     def find(self, service: str) -> tuple[HostUnit, ...]:
         """The units of a service; those with a process first."""
-        found = [each for each in self.units if same_service(each.name, service)]
+        found = [
+            each
+            for each in self.units
+            if any(same_service(name, service) for name in (each.name, *each.aliases))
+        ]
         return tuple(sorted(found, key=lambda each: not each.pid))
 
 
@@ -217,6 +223,11 @@ async def list_units(
     return listing
 
 
+async def list_init_script(run: RunScript, program: str) -> UnitListing:
+    """The init script of a program, without its state."""
+    return parse_units([await run(_script_for("sysvinit", program))])
+
+
 def _script_for(name: str, wanted: str) -> str:
     return _with_files(name).replace(_WANTED, shlex.quote(wanted))
 
@@ -283,6 +294,8 @@ def _with_fact(unit: HostUnit, key: str, value: str) -> HostUnit:
         return replace(unit, pid=number) if key == "pid" else replace(unit, restarts=number)
     if key == "define" and value.partition("=")[2] not in ("", "-"):
         return replace(unit, definition=(*unit.definition, value))
+    if key == "alias" and value not in unit.aliases:
+        return replace(unit, aliases=(*unit.aliases, value))
     if key == "log" and value not in unit.logs:
         return replace(unit, logs=(*unit.logs, value))
     if key == "place" and not _PLACE.fullmatch(value):

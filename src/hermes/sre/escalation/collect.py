@@ -32,6 +32,7 @@ from hermes.skills.supervisors.units import (
     HostUnit,
     PlainDaemon,
     UnitListing,
+    list_init_script,
     list_units,
     same_service,
 )
@@ -51,7 +52,6 @@ from hermes.sre.escalation.host_lines import (
 from hermes.sre.escalation.host_scripts import (
     FACT_CALL,
     TIMEOUT_GRACE_S,
-    EscalationSubject,
     HostRows,
     ScriptOutput,
     escalation_subject,
@@ -60,6 +60,12 @@ from hermes.sre.escalation.host_scripts import (
     run_scripts,
 )
 from hermes.sre.escalation.next_commands import next_commands
+from hermes.sre.escalation.service_identity import (
+    other_programs,
+    with_open_logs,
+    with_processes,
+    with_units,
+)
 from hermes.sre.policies import (
     READ_ONLY_RULE,
     UNATTENDED_RULE,
@@ -237,15 +243,37 @@ class _HostCollector:
             listing = await list_units(
                 self._run_listing, self._daemons, self._root_commands, service=service
             )
-            self._subject = _with_units(self._subject, listing, parts)
-        listed = frozenset(self.calls)
-        outputs = [*await run_scripts(self._subject.scripts, self._execute)]
+            self._subject = with_units(self._subject, listing, parts, began_at)
+        outputs = [*await run_scripts(self._subject.process_scripts, self._execute)]
+        listing = await self._find_other_names(outputs, listing, parts, began_at)
+        listed = frozenset(self.calls) - {each.call for each in outputs}
+        outputs += await run_scripts(self._subject.scripts, self._execute)
         await self._parse(outputs, listing, listed)
         self._began_at = began_at + self._clock_difference()
         self._errors = list(error_lines(self.found, self._began_at))
         named = named_scripts(self._subject, self.error_texts)
         outputs += await run_scripts(named, self._execute)
         await self._parse(outputs, listing, listed)
+
+    async def _find_other_names(
+        self,
+        outputs: Sequence[ScriptOutput],
+        listing: UnitListing,
+        parts: Sequence[str],
+        began_at: datetime,
+    ) -> UnitListing:
+        """Add the units and the logs of processes that have other names than the service."""
+        await self._parse(outputs, listing, frozenset(self.calls))
+        service = self._subject.service
+        listing = with_processes(listing, self.found, service)
+        for program in other_programs(self.found, service):
+            if not listing.find(service):
+                more = await list_init_script(self._run_listing, program)
+                units = tuple(replace(each, aliases=(service,)) for each in more.units)
+                listing = replace(listing, units=(*listing.units, *units))
+        self._subject = with_units(self._subject, listing, parts, began_at)
+        self._subject = with_open_logs(self._subject, self.found)
+        return listing
 
     @property
     def error_texts(self) -> list[str]:
@@ -321,20 +349,6 @@ class _HostCollector:
             texts.append(f"no supervisor knows {service}: how it is started is not known")
         missing = found.of("missing") and not found.of("log")
         return [*texts, *(["no journalctl on this host"] if missing else [])]
-
-
-def _with_units(
-    subject: EscalationSubject, listing: UnitListing, parts: Sequence[str]
-) -> EscalationSubject:
-    """With the logs of its unit. An alert about a log is about the service that writes it, unless
-    another one that joined the incident does not run."""
-    down = [part for part in parts if any(each.state != "active" for each in listing.find(part))]
-    if not subject.service and down:
-        subject = replace(subject, service=down[0], log="")
-    writers = [each.name for each in listing.units if subject.log and subject.log in each.logs]
-    service = subject.service or next(iter(writers), "")
-    logs = [path for unit in listing.find(service) for path in unit.logs]
-    return replace(subject, service=service, logs=tuple(logs))
 
 
 def call_id_of(event: Event | UnknownEvent) -> str:

@@ -108,18 +108,31 @@ class EscalationSubject(Value, kw_only=True, frozen=True):
     replica: bool = False
     """A redis that is a replica does not take writes, or its master does not answer."""
     logs: tuple[str, ...] = ()
-    """Log files that its supervisor names."""
+    """Log files that its supervisor names, or that its processes have open."""
+    unit: str = ""
+    """Its unit of systemd."""
+    pids: tuple[int, ...] = ()
+    """The main processes of its units."""
+    listened_before: int = 0
+    """Seconds since 1970: what listens at its ports since before then is the service; 0 where its
+    units tell which processes it has."""
+
+    @property
+    def process_scripts(self) -> Iterator[tuple[str, str]]:
+        """The script that finds its processes, which may have another name."""
+        if self.service:
+            pids, ports = " ".join(map(str, self.pids)), " ".join(map(str, self.ports))
+            given = f"n={quote(self.service)} pids={quote(pids)} ports={quote(ports)}"
+            yield "processes", f"{given} before={self.listened_before}"
 
     @property
     def scripts(self) -> Iterator[tuple[str, str]]:
-        """The name of each script, and its command."""
+        """The name of each further script, and its command."""
         name = quote(self.service)
-        if self.service:
-            yield "processes", f"n={name}"
         if self.service or self.log:
             own = quote("\n".join(self.logs))
             yield "logs", f"n={name} path={quote(self.log)} own={own}"
-            yield "messages", f"n={name}"
+            yield "messages", f"n={quote(self.unit or self.service)}"
         if self.disk:
             yield "disk", f"p={quote(self.disk)} inodes={int(self.kind == 'inodes')}"
         if self.kind in CONSUMER_KINDS or self.slow:

@@ -402,7 +402,7 @@ def _cron_probes(scan: HostScan) -> Iterator[Probe]:
         by = words[0] if re.search(r"/(python3?|bash|sh|perl|ruby|node)$", words[0]) else ""
         paths = (word for word in words[1:] if not word.startswith("-"))
         path = next(paths, "") if by else words[0]
-        if not re.fullmatch(r"/(?!dev/|usr/|bin/|sbin/)[\w./@+-]+", path):
+        if not re.fullmatch(r"/(?!dev/|usr/(?!local/)|bin/|sbin/)[\w./@+-]+", path):
             continue
         log = re.search(r">>?\s*(/(?!dev/)[\w./-]+)", line)
         labels = {"by": by} | ({"log": log[1]} if log else {})
@@ -421,6 +421,7 @@ def _log_probes(scan: HostScan, criteria: ServiceCriteria) -> Iterator[Probe]:
     services = names_of_services(scan, criteria.known_names)
     for path, _, at in scan.logs:
         name, service = path.removeprefix("/var/log/"), service_of_log(path, services)
+        service = service or scan.log_writers.get(path, "")
         has_requests = "access" in path.rpartition("/")[2] or path in scan.request_logs
         if has_requests and (service or scan.at - at <= _MAX_LOG_AGE_S):
             # A page may fail its users while all requests of probes are answered well.

@@ -13,13 +13,13 @@ from msgspec.structs import replace
 
 from hermes.core.messages import Value
 from hermes.skills.supervisors.units import PlainDaemon, supervisord_log_functions
-
-SUPERVISORS = frozenset(
-    {
-        *("supervisord", "runsv", "s6-supervise", "supervise", "monit", "circusd", "pm2"),
-        *("dockerd", "containerd-shim", "containerd-shim-runc-v2", "conmon", "kubelet"),
-    }
+from hermes.sre.probes.host_process import (
+    SUPERVISORS,
+    HostProcess,
+    parse_process,
+    service_name,
 )
+
 _NGINX_TITLE = "nginx: master process "
 EPHEMERAL_PORTS = range(32768, 61000)
 """Ports that the kernel assigns automatically."""
@@ -27,99 +27,6 @@ LONG_RUNNING_S = 86_400.0
 """A process at a terminal that runs longer than this is meant to stay."""
 PID_FILE_DELAY_S = 5
 """Times of files and of processes are rounded differently."""
-_INTERPRETER_NAME = re.compile(
-    r"(python|node|ruby|perl|php|java|bash|sh|dash|uvicorn|gunicorn)[\d.]*$"
-)
-_OPTIONS_WITH_VALUE = frozenset({"-X", "-W", "-cp", "-classpath", "-r", "--require", "-I"})
-"""Options of interpreters that are followed by a value, which is not the script."""
-_RUNNER_PROGRAMS = frozenset({"uvicorn", "gunicorn", "flask", "hypercorn", "celery", "waitress"})
-_GENERIC_SCRIPT_NAMES = frozenset(
-    {"app", "main", "server", "run", "index", "manage", "wsgi", "asgi", "start"}
-)
-"""Names of scripts that are too general: the folder name is used instead."""
-
-
-class HostProcess(Value, kw_only=True, frozen=True):
-    pid: int
-    parent: int = 0
-    session: int = 0
-    terminal: int = 0
-    """0 without a controlling terminal."""
-    age_s: int = 0
-    supervised_as: str = ""
-    """Its name in supervisord."""
-    executable: str = ""
-    command: str = ""
-    ancestors: tuple[tuple[str, int], ...] = ()
-    """Name and terminal of each ancestor, the parent first."""
-
-    @property
-    def supervisor(self) -> str:
-        """The name of the supervisor above it; empty for a plain daemon."""
-        found = next((name for name, _ in self.ancestors if name in SUPERVISORS), "")
-        return found or ("supervisord" if self.supervised_as else "")
-
-    @property
-    def at_terminal(self) -> bool:
-        return bool(self.terminal) or any(terminal for _, terminal in self.ancestors)
-
-
-def parse_process(fields: list[str]) -> HostProcess | None:
-    """One row of the scan; None for an incomplete row."""
-    if len(fields) != 9 or not all(each.isdigit() for each in fields[:5]):
-        return None
-    pid, parent, session, terminal, age = map(int, fields[:5])
-    pairs = (each.rpartition(":") for each in fields[7].split("<") if each)
-    return HostProcess(
-        pid=pid,
-        parent=parent,
-        session=session,
-        terminal=terminal,
-        age_s=age,
-        supervised_as=fields[5],
-        executable=fields[6],
-        ancestors=tuple((name, int(at)) for name, _, at in pairs if at.isdigit()),
-        command=fields[8],
-    )
-
-
-def service_name(process: HostProcess, program: str) -> str:
-    """The name in supervisord, of the script, or of the program."""
-    if process.supervised_as:
-        return re.sub(r"_\d+$", "", process.supervised_as)
-    words = process.command.split()
-    if not words or not _INTERPRETER_NAME.match(program):
-        return program
-    rest = _without_options(words[1:])
-    if rest[:1] == ["-m"]:
-        rest = rest[1:]
-    while rest and rest[0].rpartition("/")[2] in _RUNNER_PROGRAMS:
-        rest = rest[1:]
-    return _script_name(rest[0]) or program if rest else program
-
-
-def _without_options(words: Sequence[str]) -> list[str]:
-    """The script or module of an interpreter and its arguments; `-m` is kept."""
-    found: list[str] = []
-    skip = False
-    for word in words:
-        if skip:
-            skip = False
-        elif not found and word in _OPTIONS_WITH_VALUE:
-            skip = True
-        elif word == "-m" or not word.startswith("-"):
-            found.append(word)
-    return found
-
-
-def _script_name(word: str) -> str:
-    """`/srv/shop/app.py` is shop; `shop.api:app` is shop.api; `-m http.server` is http.server."""
-    path = word.partition(":")[0]
-    folder, _, name = path.rpartition("/")
-    name = re.sub(r"\.(py|js|mjs|rb|pl|php|jar|sh)$", "", name)
-    if name in _GENERIC_SCRIPT_NAMES and folder.strip("/"):
-        name = folder.rpartition("/")[2]
-    return name if re.fullmatch(r"[\w.@+-]{1,48}", name) else ""
 
 
 class ServiceCriteria(Value, kw_only=True, frozen=True):
@@ -273,6 +180,8 @@ class HostScan(Value, kw_only=True, frozen=True):
     cron: tuple[tuple[str, str], ...] = ()
     logs: tuple[tuple[str, int, float], ...] = ()
     """Path, size, and time of the last write."""
+    log_writers: dict[str, str] = field(default_factory=dict)
+    """By path: the service whose process has the log open."""
     request_logs: frozenset[str] = frozenset()
     """Paths of logs whose last lines show requests and the status of their answers."""
     sqlite: tuple[tuple[str, str], ...] = ()
@@ -329,6 +238,7 @@ def parse_scan(text: str) -> HostScan:
         logs=tuple(
             (path, _parse_int(size), float(at)) for path, size, at in _rows_of(rows, "log", 3)
         ),
+        log_writers=dict(_parse_log_writers(rows, units)),
         request_logs=frozenset(row[0] for row in rows.get("requestlog", ())),
         at=max((float(_parse_int(row[0])) for row in rows.get("at", ())), default=0.0),
         sqlite=tuple((unit, path) for unit, path in _rows_of(rows, "sqlite", 2)),
@@ -394,6 +304,20 @@ def _parse_listeners(rows: ScanRows, units: Sequence[ServiceUnit]) -> Iterator[L
             process=main,
             unit=bool(owner),
         )
+
+
+def _parse_log_writers(rows: ScanRows, units: Sequence[ServiceUnit]) -> Iterator[tuple[str, str]]:
+    """A supervisor writes the logs of its programs, not its own."""
+    owned = _UnitOwnership(rows, units)
+    processes = _parse_processes(rows)
+    programs = {
+        pid: name for _, _, name, pids in _rows_of(rows, "listen", 4) for pid in pids.split()
+    }
+    for pid, path in _rows_of(rows, "writes", 2):
+        process = processes.get(pid)
+        program = programs.get(pid) or (process.executable.rpartition("/")[2] if process else "")
+        if process is not None and program not in SUPERVISORS:
+            yield path, owned.service_of(pid) or service_name(process, program)
 
 
 def _parse_processes(rows: ScanRows) -> dict[str, HostProcess]:

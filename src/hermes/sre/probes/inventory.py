@@ -18,17 +18,15 @@ from hermes.core.messages import Value
 from hermes.plumbing.files import FileLock, write_atomically
 from hermes.skills.supervisors.commands import runs_outside_copies
 from hermes.skills.supervisors.units import PlainDaemon
+from hermes.sre.probes.host_process import SUPERVISORS, HostProcess, service_name
 from hermes.sre.probes.host_scan import (
     EPHEMERAL_PORTS,
-    SUPERVISORS,
-    HostProcess,
     HostScan,
     Listener,
     ServiceCriteria,
     SupervisedProgram,
     is_temporary,
     reason_to_stay,
-    service_name,
 )
 from hermes.sre.probes.probe import (
     DISCOVERY_LABELS,

@@ -43,14 +43,16 @@ certificates() {
 }
 jobs_of_cron() {
   local f
-  for f in /etc/crontab /etc/cron.d/*; do
-    [ -r "$f" ] && awk -v f="$f" '!/^[[:space:]]*(#|$)/ && !/^[A-Za-z_]+[[:space:]]*=/ && NF > 6 {
-      for (i = 1; i <= 6; i++) $i = ""; sub(/^ +/, ""); print "cron=" f "\t" $0 }' "$f"
+  # The table of a user names no user; a time may be one word, such as @daily.
+  for f in /etc/crontab /etc/cron.d/* /var/spool/cron/crontabs/* /var/spool/cron/*; do
+    [ -f "$f" ] && [ -r "$f" ] && awk -v f="$f" '!/^[[:space:]]*(#|$)/ && !/^[A-Za-z_]+[[:space:]]*=/ {
+      k = ($1 ~ /^@/ ? 1 : 5) + (f ~ "^/etc/"); if (NF <= k) next
+      for (i = 1; i <= k; i++) $i = ""; sub(/^ +/, ""); print "cron=" f "\t" $0 }' "$f"
   done 2>/dev/null | head -n 20
 }
 logs() {
   # A log folder may be a disk of its own; one on another machine may hang.
-  { find /var/log -maxdepth 2 \( -fstype nfs -o -fstype nfs4 -o -fstype cifs -o -fstype fuse.sshfs \) -prune -o -type f \( -name '*.log' -o -name syslog -o -name messages \) \
+  { find /var/log -maxdepth 2 \( -fstype nfs -o -fstype nfs4 -o -fstype cifs -o -fstype fuse.sshfs \) -prune -o -type f \( -name '*.log' -o -name syslog -o -name messages -o -name current \) \
     -printf '%T@ %s %p\n' 2>/dev/null | head -n 40; open_logs; } | awk '{ f = $0; sub(/^[^ ]+ [^ ]+ /, "", f) } !seen[f]++' | request_logs
 }
 open_logs() {
@@ -138,7 +140,8 @@ supervised() {
       pid = ""; if ($2 == "RUNNING") { pid = $4; sub(",", "", pid) } sub(/.*:/, "", $1); print "supervised=" $1 "\t" $2 "\t" pid; print "supervisedlog=" $1 "\t" file }'
   done)
   printf '%s\n' "$found"
-  family "$(printf '%s\n' "$found" | awk -F '\t' '/^supervised=/ { print $3 }' | tr '\n' ' ')" | grep '^process='
+  found=$(printf '%s\n' "$found" | awk -F '\t' '/^supervised=/ { print $3 }' | tr '\n' ' ')
+  family "$found" | grep '^process='; writers "${found% }"
 }
 pid_files() {
   local at f p found=; while read -r at f; do
@@ -170,6 +173,11 @@ said() {
       t = substr($0, RSTART, RLENGTH); sub(/.*[^0-9]/, "", t); hears[t] = 1 }
     END { for (p in n) print "asked=" u "\t" p "\t" n[p] "\t" good[p] + 0 "\t" last[p]
       for (t in hears) print "hears=" u "\t" t }'
+}
+writers() {
+  # The logs that processes have open to write. The first folder makes ls print the names of all.
+  [ -z "$1" ] || ls -l /proc/self/fdinfo $(printf '/proc/%s/fd ' $1) | awk -v t="$T" '/^\/proc\/.*:$/ { split($0, w, "/"); p = w[3]; next }
+    { i = index($0, " -> "); f = substr($0, i + 4) } i && $1 ~ /^l.w/ && f ~ "^/var/log/|[.](log|out|err)$|/logs?/[^/]+$" && !seen[p, f]++ { print "writes=" p t f }'
 }
 opened() {
   ls -l /proc/"$2"/fd 2>/dev/null | sed -n "s|.* -> \(/.*[.]\(db\|sqlite\|sqlite3\)\)\$|sqlite=$1$T\1|p" | sort -u | head -n 3
@@ -203,7 +211,8 @@ ask() {
 echo "at=$(date +%s)"
 space & certificates & jobs_of_cron & logs & pid_files & installed & supervised &
 heard=$(listeners | sort -u | head -n 60); printf '%s\n' "$heard"
-family "$(printf '%s\n' "$heard" | awk -F '\t' '{ print $4 }' | tr ' ' '\n' | sort -un | tr '\n' ' ')" &
+holders=$(printf '%s\n' "$heard" | awk -F '\t' '{ print $4 }' | tr ' ' '\n' | sort -un | tr '\n' ' ')
+family "$holders" & writers "${holders# }" &
 mysql_sockets &
 if have curl; then
   for p in $(printf '%s\n' "$heard" | awk -F '\t' '$3 !~ /^(sshd|postgres|redis-server|mysqld|mariadbd|memcached|systemd|rpcbind|master|exim4|named|chronyd|dnsmasq|systemd-resolve)/ && $2 !~ /^(22|25|53|111|631)$/ { print $2 }' | sort -un | head -n 16); do

@@ -128,6 +128,17 @@ RULES: dict[str, NumberRule] = {
             only_regular=True,
         ),
         NumberRule(
+            measure="runs",
+            words="since its last run",
+            unit="s",
+            regular_factor=3.0,
+            floor=60.0,
+            hold_s=0.0,
+            smoothed=False,
+            pause=True,
+            only_regular=True,
+        ),
+        NumberRule(
             measure="descriptors",
             words="open descriptors",
             factor=3.0,
@@ -167,11 +178,14 @@ def is_regular(summary: NumberSummary) -> bool:
 def is_ready(rule: NumberRule, summary: NumberSummary) -> bool:
     """Return whether enough was seen over enough time."""
     needed = MIN_ENDED_PAUSES if rule.pause else MIN_VALUES
-    if summary.count < needed or summary.learned_s < rule.min_learned_s:
+    learned_s = summary.learned_s
+    if rule.pause:  # each was watched from its begin to its end
+        learned_s = max(learned_s, summary.count * summary.mean)
+    if summary.count < needed or learned_s < rule.min_learned_s:
         return False
     if rule.pause:
         found = summary.extremes()
-        enough = found is not None and summary.learned_s >= MIN_PAUSES * found[1]
+        enough = found is not None and learned_s >= MIN_PAUSES * found[1]
         regular = is_regular(summary)
         return enough and (regular or (summary.knows_a_day and not rule.only_regular))
     return summary.knows_a_day

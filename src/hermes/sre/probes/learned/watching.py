@@ -14,6 +14,7 @@ from msgspec.structs import replace
 from hermes.sre.probes.evaluation import ProbeVerdict
 from hermes.sre.probes.kinds.native_logs import is_log_file
 from hermes.sre.probes.kinds.native_services import listening_sockets
+from hermes.sre.probes.learned.job_runs import JobRuns
 from hermes.sre.probes.learned.learner import LearnedChecks
 from hermes.sre.probes.learned.state import (
     LEARNED_KIND,
@@ -64,6 +65,7 @@ class HostMeasures:
         self._found_for: tuple[str, ...] = ()
         self._cpu: dict[str, tuple[float, float]] = {}
         """Processor time of each service, and when it last changed."""
+        self._jobs = JobRuns()
 
     def observe(self, probes: Sequence[Probe], now: float | None = None) -> list[Observation]:
         """Blocks for some milliseconds, or as long as a mount hangs: call it in a thread."""
@@ -83,7 +85,7 @@ class HostMeasures:
                             subject=subject, service=service, at=at, values={"queue": float(count)}
                         )
                     )
-        return [*found, *log_observations(probes, at)]
+        return [*found, *log_observations(probes, at), *self._jobs.observe(probes, at)]
 
     def _process_observations(self, at: float) -> Iterator[Observation]:
         for service, parts in self._parts.items():

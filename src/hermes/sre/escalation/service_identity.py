@@ -1,0 +1,60 @@
+"""Finds the units, processes and logs of a service that its alert calls by another name.
+
+An alert may say `mysql` where the program is mariadbd and its unit mariadb. What is observed ties
+them together: a process of the unit, a program that is a link to another one, a process that has
+listened at the port of the alert since long before the outage. No name is guessed.
+"""
+
+from collections.abc import Sequence
+from datetime import datetime, timedelta
+
+from msgspec.structs import replace
+
+from hermes.skills.supervisors.units import UnitListing, same_service
+from hermes.sre.escalation.host_scripts import EscalationSubject, HostRows
+
+LISTENS_BEFORE = timedelta(minutes=10)
+"""A process that took the port later may be another program that took it from the service."""
+
+
+def with_units(
+    subject: EscalationSubject, listing: UnitListing, parts: Sequence[str], began_at: datetime
+) -> EscalationSubject:
+    """With the processes and the logs of its unit. An alert about a log is about the service that
+    writes it, unless another one that joined the incident (`parts`) does not run."""
+    down = [part for part in parts if any(each.state != "active" for each in listing.find(part))]
+    if not subject.service and down:
+        subject = replace(subject, service=down[0], log="")
+    writers = [each.name for each in listing.units if subject.log and subject.log in each.logs]
+    service = subject.service or next(iter(writers), "")
+    units = listing.find(service)
+    return replace(
+        subject,
+        service=service,
+        unit=next((each.name for each in units if each.kind.startswith("systemd")), ""),
+        logs=tuple(path for unit in units for path in unit.logs),
+        pids=tuple(each.pid for each in units if each.pid),
+        listened_before=0 if units else int((began_at - LISTENS_BEFORE).timestamp()),
+    )
+
+
+def other_programs(found: HostRows, service: str) -> tuple[str, ...]:
+    """The names of its processes that are no forms of the name of the service."""
+    names = dict.fromkeys(row[5] for row in found.of("process"))
+    return tuple(each for each in names if not same_service(each, service))
+
+
+def with_processes(listing: UnitListing, found: HostRows, service: str) -> UnitListing:
+    """The units whose processes are those of the service are its units."""
+    pids = {int(row[0]) for row in found.of("process") if row[0].isdigit()}
+    units = (
+        replace(each, aliases=(*each.aliases, service)) if each.pid in pids else each
+        for each in listing.units
+    )
+    return replace(listing, units=tuple(units))
+
+
+def with_open_logs(subject: EscalationSubject, found: HostRows) -> EscalationSubject:
+    """With the logs that its processes have open."""
+    opened = (row[0] for row in found.of("writes"))
+    return replace(subject, logs=tuple(dict.fromkeys((*subject.logs, *opened))))
