@@ -19,9 +19,9 @@ from hermes.sre.escalation.host_scripts import (
     parse_outputs,
     run_scripts,
 )
-from hermes.sre.escalation.next_commands import foreign_holders
 from hermes.sre.escalation.service_identity import (
     LISTENS_BEFORE,
+    foreign_holders,
     with_open_logs,
     with_processes,
     with_units,

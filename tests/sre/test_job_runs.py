@@ -9,7 +9,7 @@ from learned_world import DAY, HOUR, MINUTE, START
 
 from hermes.sre.probes.discovery import propose_probes
 from hermes.sre.probes.host_scan import HostScan
-from hermes.sre.probes.learned.job_runs import JobRuns
+from hermes.sre.probes.job_runs import JobRuns
 from hermes.sre.probes.learned.learner import LearnedChecks
 from hermes.sre.probes.learned.state import LearnedVerdict, Observation
 from hermes.sre.probes.probe import Probe

@@ -12,9 +12,8 @@ from hermes.sre.escalation.host_scripts import EscalationSubject, HostRow, HostR
 from hermes.sre.escalation.next_commands import (
     LOW_FILE_LIMIT,
     OWNER_WORDS,
-    foreign_holders,
-    missing_listeners,
 )
+from hermes.sre.escalation.service_identity import foreign_holders, missing_listeners
 
 MAX_LINE_CHARS = 240
 MAX_ERRORS_PER_LOG, MAX_LOGS, MAX_NEIGHBOURS = 3, 3, 4

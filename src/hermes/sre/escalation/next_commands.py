@@ -12,7 +12,11 @@ from hermes.sre.escalation.host_scripts import (
     EscalationSubject,
     HostRow,
     HostRows,
-    named_ports,
+)
+from hermes.sre.escalation.service_identity import (
+    foreign_holders,
+    hidden_holders,
+    missing_listeners,
 )
 from hermes.sre.policies import is_read_only
 
@@ -39,7 +43,6 @@ SETTINGS_FILE = re.compile(
 )
 _SETTING_WORDS = re.compile(r"config|parameter|syntax|invalid|parse", re.IGNORECASE)
 _KILLED_WORDS = re.compile(r"SIGKILL|signal 9\b|signal KILL")
-_IN_USE_WORDS = re.compile(r"already in use|could not bind", re.IGNORECASE)
 _UNSAVED_WORDS = re.compile(r"MISCONF|Background saving error|unable to persist")
 """Redis has data that it cannot save: a restart would lose it."""
 _SESSION_WORDS = re.compile(r"connection slots|too many clients|statement timeout|deadlock|lock t")
@@ -95,36 +98,6 @@ def next_commands(
         _changing_commands(found, unit if helps else None, supervisors), None
     )
     return [*distinct[: MAX_COMMANDS - (last is not None)], *([last] if last else [])]
-
-
-def foreign_holders(found: HostRows, subject: EscalationSubject) -> list[HostRow]:
-    """Processes of others that hold a port of the alert, or one that its errors say is in use."""
-    own = {row[0] for row in found.of("process")}
-    said = (row[2] for row in found.of("said") if _IN_USE_WORDS.search(row[2]))
-    ports = {str(port) for port in (*subject.ports, *named_ports("\n".join(said)))}
-    return [
-        row
-        for row in found.of("holder")
-        if subject.service
-        and row[0] in ports
-        and row[1] not in own
-        and not same_service(row[3], subject.service)
-    ]
-
-
-def hidden_holders(found: HostRows, subject: EscalationSubject, errors: str) -> list[HostRow]:
-    """Ports that an unknown process holds while the service does not run or cannot bind them."""
-    if _IN_USE_WORDS.search(errors):
-        return list(found.of("hidden"))
-    ports = {str(port) for port in subject.ports}
-    runs = bool(found.of("process")) or "processes" not in found.answered
-    return [row for row in found.of("hidden") if row[0] in ports and not runs]
-
-
-def missing_listeners(found: HostRows, subject: EscalationSubject) -> list[HostRow]:
-    """Ports that error lines name and at which nothing listens."""
-    own = {str(port) for port in subject.ports}
-    return [row for row in found.of("free") if row[0] not in own]
 
 
 def _reading_commands(

@@ -1,20 +1,23 @@
-"""Finds the units, processes and logs of a service that its alert calls by another name.
+"""Tells the units, processes and logs of a service from those of others, whatever their names.
 
 An alert may say `mysql` where the program is mariadbd and its unit mariadb. What is observed ties
 them together: a process of the unit, a program that is a link to another one, a process that has
 listened at the port of the alert since long before the outage. No name is guessed.
 """
 
+import re
 from collections.abc import Sequence
 from datetime import datetime, timedelta
 
 from msgspec.structs import replace
 
 from hermes.skills.supervisors.units import UnitListing, same_service
-from hermes.sre.escalation.host_scripts import EscalationSubject, HostRows
+from hermes.sre.escalation.host_scripts import EscalationSubject, HostRow, HostRows, named_ports
 
 LISTENS_BEFORE = timedelta(minutes=10)
 """A process that took the port later may be another program that took it from the service."""
+
+_IN_USE_WORDS = re.compile(r"already in use|could not bind", re.IGNORECASE)
 
 
 def with_units(
@@ -58,3 +61,33 @@ def with_open_logs(subject: EscalationSubject, found: HostRows) -> EscalationSub
     """With the logs that its processes have open."""
     opened = (row[0] for row in found.of("writes"))
     return replace(subject, logs=tuple(dict.fromkeys((*subject.logs, *opened))))
+
+
+def foreign_holders(found: HostRows, subject: EscalationSubject) -> list[HostRow]:
+    """Processes of others that hold a port of the alert, or one that its errors say is in use."""
+    own = {row[0] for row in found.of("process")}
+    said = (row[2] for row in found.of("said") if _IN_USE_WORDS.search(row[2]))
+    ports = {str(port) for port in (*subject.ports, *named_ports("\n".join(said)))}
+    return [
+        row
+        for row in found.of("holder")
+        if subject.service
+        and row[0] in ports
+        and row[1] not in own
+        and not same_service(row[3], subject.service)
+    ]
+
+
+def hidden_holders(found: HostRows, subject: EscalationSubject, errors: str) -> list[HostRow]:
+    """Ports that an unknown process holds while the service does not run or cannot bind them."""
+    if _IN_USE_WORDS.search(errors):
+        return list(found.of("hidden"))
+    ports = {str(port) for port in subject.ports}
+    runs = bool(found.of("process")) or "processes" not in found.answered
+    return [row for row in found.of("hidden") if row[0] in ports and not runs]
+
+
+def missing_listeners(found: HostRows, subject: EscalationSubject) -> list[HostRow]:
+    """Ports that error lines name and at which nothing listens."""
+    own = {str(port) for port in subject.ports}
+    return [row for row in found.of("free") if row[0] not in own]

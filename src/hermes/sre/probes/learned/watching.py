@@ -12,9 +12,9 @@ from anyio import to_thread
 from msgspec.structs import replace
 
 from hermes.sre.probes.evaluation import ProbeVerdict
+from hermes.sre.probes.job_runs import JobRuns
 from hermes.sre.probes.kinds.native_logs import is_log_file
 from hermes.sre.probes.kinds.native_services import listening_sockets
-from hermes.sre.probes.learned.job_runs import JobRuns
 from hermes.sre.probes.learned.learner import LearnedChecks
 from hermes.sre.probes.learned.state import (
     LEARNED_KIND,
