@@ -35,6 +35,13 @@ def write_at(path: Path, at: float, text: str = "done\n") -> None:
     os.utime(path, (at, at))
 
 
+def observations(runs: JobRuns, at: float, probe: Probe) -> list[Observation]:
+    return [
+        Observation(subject=found.name, service=found.service, at=at, values={"runs": passed_s})
+        for found, passed_s in runs.observe([probe], at)
+    ]
+
+
 class World:
     """A host whose job runs each `period`, observed once a minute."""
 
@@ -57,7 +64,7 @@ class World:
                     write_at(self._own, at)
                 elif since_run == 0:
                     write_at(self._cron, at, cron_line(at, f"{PROGRAM} --all"))
-            for seen in self._runs.observe([self._job], at):
+            for seen in observations(self._runs, at, self._job):
                 found += [(at - begin, each) for each in self.checks.observe(seen) if each.failing]
         return found
 
@@ -90,14 +97,10 @@ def test_a_job_at_irregular_times_is_not_judged(tmp_path: Path) -> None:
     for pause in [2, 3, 2, 2, 240, 2, 3, 2, 600, 2, 3, 2, 2, 2, 3, 2, 2, 2, 2, 2, 1500]:
         for _ in range(pause):
             at += MINUTE
-            for seen in runs.observe([job()], at):
+            for seen in observations(runs, at, job()):
                 failing += [each for each in checks.observe(seen) if each.failing]
         write_at(cron, at, cron_line(at, PROGRAM))
     assert failing == []
-
-
-def one(runs: JobRuns, at: float, probe: Probe) -> Observation | None:
-    return next(runs.observe([probe], at), None)
 
 
 @pytest.mark.parametrize("old", [True, False])
@@ -108,19 +111,17 @@ def test_the_last_start_is_read_from_both_formats_and_after_a_rotation(
     lines = [(now - HOUR, f"cd / && {PROGRAM}"), (now - MINUTE, f"{PROGRAM}.old; /srv{PROGRAM}")]
     cron.write_text("".join(cron_line(at, command, old=old) for at, command in lines))
     runs = JobRuns([str(cron), str(tmp_path / "none")])
-    seen = one(runs, now, job())
-    assert seen is not None
-    assert seen.values == {"runs": HOUR}, "the line of the last year, and of no other program"
+    ((_, passed_s),) = runs.observe([job()], now)
+    assert passed_s == HOUR, "the line of the last year, and of no other program"
     cron.write_text(cron_line(now + 60, PROGRAM, old=old))
-    again = one(runs, now + 90, job())
-    assert again is not None
-    assert again.values == {"runs": 30.0}
+    ((_, passed_s),) = runs.observe([job()], now + 90)
+    assert passed_s == 30.0
 
 
 def test_a_job_of_which_nothing_is_known_is_not_observed(tmp_path: Path) -> None:
     (tmp_path / "cron.log").write_text(f"garbage CMD ({PROGRAM})\n{cron_line(START, '/bin/other')}")
     runs = JobRuns([str(tmp_path / "cron.log")])
-    assert one(runs, START + DAY, job(str(tmp_path / "absent.log"))) is None
+    assert [*runs.observe([job(str(tmp_path / "absent.log"))], START + DAY)] == []
 
 
 def test_scripts_of_the_administrator_are_jobs_and_those_of_packages_are_not() -> None:

@@ -9,7 +9,6 @@ from contextlib import suppress
 from datetime import datetime, timedelta
 from pathlib import Path
 
-from hermes.sre.probes.learned.state import Observation
 from hermes.sre.probes.probe import Probe
 
 CRON_LOGS = ("/var/log/cron.log", "/var/log/cron", "/var/log/syslog", "/var/log/messages")
@@ -37,7 +36,8 @@ class JobRuns:
         self._written: dict[str, tuple[float, float]] = {}
         """By log of a job: the begin of the last run, and the last write."""
 
-    def observe(self, probes: Iterable[Probe], at: float) -> Iterator[Observation]:
+    def observe(self, probes: Iterable[Probe], at: float) -> Iterator[tuple[Probe, float]]:
+        """Return each job of which a run is known, and the seconds since it."""
         jobs = [each for each in probes if each.kind == "cron"]
         if not jobs:
             return
@@ -46,8 +46,7 @@ class JobRuns:
         for job in jobs:
             ran_at = self._last_start(job.what) or self._last_write(job.labels.get("log", ""))
             if ran_at is not None:
-                values = {"runs": max(0.0, at - ran_at)}
-                yield Observation(subject=job.name, service=job.service, at=at, values=values)
+                yield job, max(0.0, at - ran_at)
 
     def _last_start(self, program: str) -> float | None:
         named = re.compile(rf"(?<![\w./-]){re.escape(program)}(?![\w./-])")

@@ -14,11 +14,11 @@ listeners() {
   local rows held hexes hz; rows=$(cat)
   case $rows in rest*) ;; *) printf '%s\n' "$rows"; return ;; esac
   hexes=" $(for p in $ports; do printf ':%04X ' "$p"; done)"; [ -n "$ports" ] || return
-  hz=$(( before > 0 ? before - $(date +%s) + $(cut -d . -f 1 /proc/uptime) : 0 )); [ "$hz" -gt 0 ] || return
+  [ "$before" -gt 0 ] || return
   held=$(cat /proc/net/tcp /proc/net/tcp6 2>/dev/null | awk -v h="$hexes" '$4 == "0A" && index(h, " " substr($2, length($2) - 4) " ") { print $10 }')
   held=$(printf '%s\n--\n%s\n' "$held" "$(ls -l /proc/[0-9]*/fd 2>/dev/null)" | awk '$1 == "--" { links = 1; next } !links { if ($1 != "") ours[$1]; next }
     /^.proc.[0-9]/ { split($0, w, "/"); p = w[3] } match($0, /socket:.[0-9]+/) && (substr($0, RSTART + 8, RLENGTH - 8) in ours) { print p }' | sort -un)
-  printf '%s\n' "$rows" | awk -F '\t' -v held=" $(printf '%s ' $held)" -v most="$hz" 'index(held, " " $2 " ") && $5 / 100 < most { sub("rest\t", ""); print }'
+  printf '%s\n' "$rows" | awk -F '\t' -v held=" $(printf '%s ' $held)" -v at="$before" -v now="$(date +%s)" -v up="$(cut -d ' ' -f 1 /proc/uptime)" 'index(held, " " $2 " ") && now - up + $5 / 100 < at { sub("rest\t", ""); print }'
 }
 # A program may be a link to one of another name, as mysqld is to mariadbd.
 linked=$(for c in "$n" "$n"d "$n"-server; do e=$(command -v "$c" 2>/dev/null); case $e in */sbin/*|*d|*-server) readlink -f "$e" ;; esac; done)

@@ -85,7 +85,11 @@ class HostMeasures:
                             subject=subject, service=service, at=at, values={"queue": float(count)}
                         )
                     )
-        return [*found, *log_observations(probes, at), *self._jobs.observe(probes, at)]
+        found += [
+            Observation(subject=job.name, service=job.service, at=at, values={"runs": passed_s})
+            for job, passed_s in self._jobs.observe(probes, at)
+        ]
+        return [*found, *log_observations(probes, at)]
 
     def _process_observations(self, at: float) -> Iterator[Observation]:
         for service, parts in self._parts.items():
