@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from datetime import UTC, datetime
+from functools import cache
 from pathlib import Path
 from textwrap import dedent
 from typing import Any
@@ -32,8 +33,10 @@ def load(text: str) -> LoadedDocuments:
     return load_text(dedent(text), "policies/test.yaml")
 
 
+@cache
 def book(text: str = "", *, set: str = "") -> RuleSet:
-    """The rules of a set and of a text, which must be without mistakes."""
+    """The rules of a set and of a text, which must be without mistakes; thousands of tests use
+    the same ones."""
     found = load(text) + (load_set(set) if set else LoadedDocuments())
     assert not found.problems, [str(problem) for problem in found.problems]
     return compile_rule_set(found.documents, PolicySettings(), HOME)

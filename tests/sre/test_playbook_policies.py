@@ -1,6 +1,7 @@
 """What the default policy says to bundled playbooks on hosts without systemd."""
 
 from collections.abc import Iterator
+from functools import cache
 from shlex import quote
 
 import pytest
@@ -12,11 +13,13 @@ from hermes.policy.actions.reader import ActionContext, ActionReader, resolve_sy
 from hermes.policy.command_analysis import analyse_command
 from hermes.policy.decide import DocumentPolicy
 from hermes.policy.loading import compile_rule_set, load_set
+from hermes.policy.rules.evaluation import RuleSet
 from hermes.policy.rules.rule import PolicyVerdict
 from hermes.policy.settings import PolicySettings
 from hermes.skills.discovery import BUNDLED_SKILLS
 from hermes.skills.playbook.parameters import fill_template
 from hermes.skills.playbook.reader import parse_playbook
+from hermes.skills.playbook.schema import Playbook
 from hermes.skills.supervisors.commands import HostSupervisors, UnsupportedActionError
 from hermes.skills.supervisors.units import (
     HostUnit,
@@ -75,9 +78,14 @@ def host_units(kind: str) -> HostSupervisors:
     return HostSupervisors(units, DAEMONS)
 
 
+@cache
+def rule_set(name: str) -> RuleSet:
+    return compile_rule_set(load_set(name).documents, PolicySettings(), "/root")
+
+
 def policy(name: str = "careful") -> DocumentPolicy:
     return DocumentPolicy(
-        compile_rule_set(load_set(name).documents, PolicySettings(), "/root"),
+        rule_set(name),
         ActionReader(analyse_command, lookup=resolve_symlinks, own_paths=(str(BUNDLED_SKILLS),)),
         context_of=lambda _: ActionContext(cwd="/", home="/root"),
     )
@@ -95,12 +103,18 @@ def action(command: str) -> Action:
     )
 
 
-def filled_commands(name: str, part: str, kind: str) -> Iterator[str]:
-    """The commands of the probes, the checks or the undo of a bundled playbook."""
+@cache
+def bundled_playbook(name: str) -> Playbook:
     playbook, problems = parse_playbook(
         next(BUNDLED_SKILLS.glob(f"*/{name}/playbook.yaml")).read_text()
     )
     assert playbook is not None, problems
+    return playbook
+
+
+def filled_commands(name: str, part: str, kind: str) -> Iterator[str]:
+    """The commands of the probes, the checks or the undo of a bundled playbook."""
+    playbook = bundled_playbook(name)
     values = {"alert": "redis: nothing answers at 127.0.0.1:6379", "kept": "/var/tmp/undo/run-1"}
     values |= {"found": COPIES, "copies": COPIES, "files": COPIES}
     for key, parameter in playbook.parameters.items():
