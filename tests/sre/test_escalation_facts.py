@@ -276,6 +276,22 @@ def test_a_service_that_something_kills_shows_what_was_started_last() -> None:
     assert proposed[0].startswith("ps -eo pid,lstart") and is_read_only(proposed[0])
 
 
+def test_a_loop_that_kills_the_service_is_told_and_its_end_proposed() -> None:
+    loop = "while sleep 60; do pkill -9 -f [p]rices_4711.py; done"
+    with subprocess.Popen(["bash", "-c", loop]) as killer:
+        try:
+            found = rows(processes=run_script("processes", "n=prices-4711"))
+        finally:
+            killer.kill()
+    subject = EscalationSubject(service="prices-4711")
+    lines = [each for each in process_lines(found, subject) if each.about == "obstacle"]
+    assert [each.text for each in lines] == [
+        f"pid {killer.pid} runs a command that kills it: bash -c {loop}"
+    ]
+    assert commands(found, subject)[-1] == f"kill {killer.pid}"
+    assert not rows(processes=run_script("processes", "n=orders")).of("killer")
+
+
 def test_a_port_that_only_an_error_names_is_looked_up_and_a_restart_cannot_help() -> None:
     error = 'connect() failed (111), upstream: "http://127.0.0.1:8001/"'
     subject = EscalationSubject(service="nginx", ports=(80,))

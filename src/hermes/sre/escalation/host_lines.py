@@ -90,6 +90,8 @@ def process_lines(found: HostRows, subject: EscalationSubject) -> Iterator[Escal
     unit_texts = [text for unit in units[:2] if (text := _unit_text(unit, runs=not gone))]
     for text in unit_texts:
         yield line("process", f"{text}; no process of it was found" if gone else text, listed)
+    for row in found.of("killer")[:2]:
+        yield line("obstacle", f"pid {row[0]} runs a command that kills it: {row[1]}", row)
     uptime = float(found.first("uptime")[0] or 0)
     under = f", under {units[0].kind}" if units and units[0].kind != "daemon" else ""
     for row in mains[:2]:

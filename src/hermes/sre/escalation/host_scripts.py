@@ -30,7 +30,9 @@ MAX_PORTS, MAX_PATHS = 6, 3
 LINE_KEYS = ("said", "last")
 """Keys of lines of a log; they follow the row with its path and the time of its last write."""
 NEEDED_FIELDS: Mapping[str, tuple[int, ...]] = {
-    **dict.fromkeys(("absent", "crowded", "many", "queue", "sessions", "firewall"), (0, 1)),
+    **dict.fromkeys(
+        ("absent", "crowded", "many", "queue", "sessions", "firewall", "killer"), (0, 1)
+    ),
     **dict.fromkeys(("space", "inodes"), (0, 1, 2)),
     **dict.fromkeys(("cpu", "rss", "descriptors", "holder"), (0, 1, 3)),
     "process": (0, 6),

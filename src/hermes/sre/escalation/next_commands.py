@@ -93,7 +93,7 @@ def next_commands(
     distinct = list({each.command: each for each in looks}.values())
     helps = helps and not (broken or subject.config)
     ends = [*_removals(found), *_ends_of_holders(foreign_holders(found, subject))]
-    ends += _replica_commands(subject)[1:]
+    ends += [*_replica_commands(subject)[1:], *_ends_of_killers(found)]
     last = next(iter(ends), None) or next(
         _changing_commands(found, unit if helps else None, supervisors), None
     )
@@ -234,6 +234,11 @@ def _replica_commands(subject: EscalationSubject) -> list[NextCommand]:
         NextCommand(f"{client} info replication", shows),
         NextCommand(f"{client} replicaof no one", ends),
     ]
+
+
+def _ends_of_killers(found: HostRows) -> Iterator[NextCommand]:
+    if pids := [row[0] for row in found.of("killer")]:
+        yield NextCommand(f"kill {' '.join(pids)}", "ends what kills it, if nobody needs that")
 
 
 def _ends_of_holders(holders: Sequence[HostRow]) -> Iterator[NextCommand]:

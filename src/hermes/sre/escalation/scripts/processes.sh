@@ -55,6 +55,14 @@ printf '%s\n' "$all" | head -n 12 | while IFS=$T read -r pid parent state began 
   echo "process=$pid$T$parent$T$state$T$began$T$above$T$comm$T${cmd:0:200}"
   ls -l /proc/"$pid"/fd 2>/dev/null | awk '{ i = index($0, " -> "); f = substr($0, i + 4) } i && $1 ~ /^l.w/ && (f ~ "^/var/log/" || f ~ "[.]log$") && !seen[f]++ { print "writes=" f }' | head -n 4
 done
+# Commands that kill processes of this name, such as a loop in a shell. Longer texts are scripts that may do so.
+name=${n,,}; name=${name//_/-}; name=${name%-server}
+[ -z "$name" ] || for p in /proc/[0-9]*; do
+  args=(); { mapfile -d '' -t args < "$p"/cmdline; } 2>/dev/null; cmd=${args[*]}; cmd=${cmd//[$'\t\n']/ }
+  [ "${#cmd}" -le 200 ] || continue
+  low=${cmd,,}; low=${low//_/-}; low=${low//[][]/}
+  case " $low" in *[\ /]pkill\ *"$name"*|*[\ /]killall\ *"$name"*|*[\ /]kill\ *"$name"*) echo "killer=${p#/proc/}$T$cmd" ;; esac
+done
 echo "uptime=$(cut -d ' ' -f 1 /proc/uptime)"
 echo "uid=$(id -u)"
 exit 0
