@@ -312,6 +312,22 @@ async def test_space_that_others_free_meanwhile_does_not_hide_what_is_written(wo
     assert "terminal.total_mb" in result.output
 
 
+@pytest.mark.parametrize("freed", [False, True])
+async def test_a_short_command_that_writes_too_much_is_told_and_the_next_may_remove(
+    work: Path, freed: bool
+) -> None:
+    theirs = work.parent / "theirs"
+    theirs.write_bytes(bytes(128 << 20))
+    async with SandboxEnvironment(work, VARIABLES, settings=TerminalSettings(total_mb=16)) as place:
+        await said(place, "x=kept")
+        if freed:
+            theirs.unlink()
+        result = await place.run("head -c 24M /dev/zero > f")
+        assert "terminal.total_mb" in result.output
+        assert await said(place, "rm f; echo $x") == "kept"
+        assert await said(place, "echo y > more; cat more") == "y"
+
+
 async def test_what_others_write_does_not_end_commands_in_a_full_sandbox(work: Path) -> None:
     async with SandboxEnvironment(work, VARIABLES, settings=TerminalSettings(total_mb=16)) as place:
         await place.run(FILLING["many files"])

@@ -127,6 +127,7 @@ def supervise_child(
         return
     status = _watch_child(link, ended, child)
     if status is not None:
+        quota.exceeded(os.getppid())  # the launcher may not have looked since the command began
         _send_status(
             link, messages.ANSWER_QUOTA_EXCEEDED if quota.full else messages.ANSWER_ENDED, status
         )
@@ -268,6 +269,8 @@ class _Launcher:
         self._supervisors: set[int] = set()
         self._others: set[int] = set()
         self._quota = FileQuota(plan)
+        self._only_removes = False
+        """Whether commands were ended because of their files, and new ones can only remove some."""
 
     def serve(self) -> None:
         poll = select.poll()
@@ -305,8 +308,9 @@ class _Launcher:
         return not killed
 
     def _start(self, request: LauncherRequest, files: list[int]) -> None:
+        self._check_files()
         if self._quota.full:
-            self._quota.count(limits.find_descendants(os.getpid()))
+            self._only_removes = self._quota.count(limits.find_descendants(os.getpid()))
         supervisor = os.fork()
         if supervisor == 0:
             try:
@@ -332,7 +336,8 @@ class _Launcher:
             process_control.send_signal(largest, process_control.SIGKILL)
 
     def _check_files(self) -> None:
-        if self._quota.full or not has_children():  # when full, commands can only remove files
+        if self._only_removes or not has_children():
             return
-        if self._quota.exceeded(os.getpid()):
+        if self._quota.full or self._quota.exceeded(os.getpid()):
+            self._only_removes = True
             limits.kill_descendants(os.getpid(), keep=self._supervisors)

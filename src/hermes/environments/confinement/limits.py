@@ -136,9 +136,9 @@ MIN_COUNT_STEP_BYTES = 1 << 20
 """The free space must shrink by at least this before files are counted again."""
 FILE_TIME_MARGIN_NS = 20_000_000
 """File times come from a coarser clock than `time_ns`."""
-RECOUNT_PAUSE_S, RECOUNT_PAUSE_FACTOR = 0.5, 50.0
-"""Files are counted again after this pause, and after so many times as long as the last count took:
-other programs may free as much space as the sandbox fills."""
+RECOUNT_PAUSE_FACTOR = 50.0
+"""Files are counted again after so many times as long as the last count took: other programs may
+free as much space as the sandbox fills."""
 
 
 class FileQuota:
@@ -148,7 +148,7 @@ class FileQuota:
         self._folders, self._limit = plan.writable, plan.total_size
         self._since_ns = plan.opened_ns - FILE_TIME_MARGIN_NS
         self._flag = mmap.mmap(-1, 1)
-        self._next_count = time.monotonic() + RECOUNT_PAUSE_S
+        self._next_count = 0.0
         self._free, self._free_limit = self._free_bytes(), self._limit
         if plan.opened_ns < time.time_ns() - 10**9:  # not the first launcher of this sandbox
             self.count([])
@@ -176,8 +176,8 @@ class FileQuota:
             return False
         started = time.monotonic()
         written = sum(self._changed(folder) for folder in self._folders) + self._unlinked(pids)
-        took = time.monotonic() - started
-        self._next_count = time.monotonic() + max(RECOUNT_PAUSE_S, RECOUNT_PAUSE_FACTOR * took)
+        now = time.monotonic()
+        self._next_count = now + RECOUNT_PAUSE_FACTOR * (now - started)
         self._free = self._free_bytes()
         self._free_limit = max(self._limit - written, MIN_COUNT_STEP_BYTES)
         self._flag[0] = int(written > self._limit)
