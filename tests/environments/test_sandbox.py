@@ -324,7 +324,7 @@ async def test_a_short_command_that_writes_too_much_is_told_and_the_next_may_rem
             theirs.unlink()
         result = await place.run("head -c 24M /dev/zero > f")
         assert "terminal.total_mb" in result.output
-        assert await said(place, "rm f; echo $x") == "kept"
+        assert (await said(place, "rm f; echo $x")).startswith("kept")
         assert await said(place, "echo y > more; cat more") == "y"
 
 

@@ -168,20 +168,25 @@ class FileQuota:
         due = time.monotonic() >= self._next_count
         if not due and self._free - self._free_bytes() < self._free_limit:
             return False
-        return self.count(find_descendants(commands))
+        # A command that was ended has freed its deleted files: only `count` resets the flag.
+        self._flag[0] |= self._is_too_much(find_descendants(commands))
+        return self.full
 
     def count(self, pids: list[int]) -> bool:
         """Counts the files again; True when they are too large."""
         if not self.watches:
             return False
+        self._flag[0] = self._is_too_much(pids)
+        return self.full
+
+    def _is_too_much(self, pids: list[int]) -> bool:
         started = time.monotonic()
         written = sum(self._changed(folder) for folder in self._folders) + self._unlinked(pids)
         now = time.monotonic()
         self._next_count = now + RECOUNT_PAUSE_FACTOR * (now - started)
         self._free = self._free_bytes()
         self._free_limit = max(self._limit - written, MIN_COUNT_STEP_BYTES)
-        self._flag[0] = int(written > self._limit)
-        return self.full
+        return written > self._limit
 
     def _free_bytes(self) -> int:
         return _free_bytes(self._folders)
