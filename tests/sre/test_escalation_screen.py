@@ -29,7 +29,7 @@ from hermes.sre.escalation.host_scripts import (
     script_command,
 )
 from hermes.sre.escalation.next_commands import next_commands
-from hermes.sre.notifications.escalation_text import _fitting, escalation_lines
+from hermes.sre.notifications.escalation_text import _fitting, escalation_lines, title_time
 from hermes.sre.notifications.templates import render_update, render_updates
 from hermes.sre.reports.statements import cause_line, cause_status, find_recurrence
 
@@ -277,3 +277,20 @@ def test_a_text_that_has_no_room_is_left_out_whole() -> None:
     """A text that lacks its end may mislead."""
     assert _fitting([["a"], ["b", "  c"], ["d"]], 2) == ["a"]
     assert _fitting([["a"], ["b", "  c"]], 3) == ["a", "b", "  c"]
+
+
+@pytest.mark.parametrize(
+    ("title", "shown"),
+    [
+        ("redis: nothing answers at 127.0.0.1:6379", False),
+        ("box-02: nothing answers at 10.0.0.7", False),
+        ("web2: /srv/v1 cannot be read", False),
+        ("nginx: status 500 from http://127.0.0.1:80/health", True),
+        ("box-02: 99.8 percent of the processors are busy", True),
+        ("worker: 3 restarts", True),
+    ],
+)
+def test_only_a_measured_value_in_a_title_has_a_time(title: str, shown: bool) -> None:
+    details = IncidentDetails(incident="i", run="i", title=title, opened_at=BEGAN)
+    _, text = title_time(Incident(details=details), BEGAN + timedelta(minutes=5))
+    assert bool(text) == shown

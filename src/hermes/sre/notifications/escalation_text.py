@@ -21,6 +21,10 @@ MAX_LINES, MAX_LINE_CHARS, MAX_REASON_CHARS = 23, 100, 84
 MAX_VALUE_AGE_S = 30.0
 """Values that were measured longer ago are shown with their time."""
 _REFUSED_CHECK = re.compile(r"^(\S+) may not go on: not allowed: .*", re.DOTALL)
+_NAME_WITH_DIGITS = re.compile(
+    r"\S*[/:]\S*|\b\d+(?:\.\d+){3}\b|(?<!\S)[^\s\d]*[A-Za-z][^\s\d]*\d\S*"
+)
+"""Addresses, paths and names such as box-02: no measured values."""
 _ON_COPIES = re.compile(r"\bon (?:a copy|copies)\b")
 FACT_LABELS = {
     "obstacle": ("obstacle", 2),
@@ -111,7 +115,8 @@ def title_time(incident: Incident, now: datetime) -> tuple[str, str]:
     """When the values in the title were measured; nothing where it has none, or they are recent."""
     at = incident.details.titled_at or incident.details.opened_at
     old = (now - at).total_seconds() >= MAX_VALUE_AGE_S
-    shown = old and any(map(str.isdigit, incident.details.title))
+    values = _NAME_WITH_DIGITS.sub("", incident.details.title)
+    shown = old and any(map(str.isdigit, values))
     return "its title", f"as measured at {at:%H:%M:%S} UTC" if shown else ""
 
 
