@@ -157,10 +157,10 @@ def find_suspicious_text(text: str) -> list[str]:
     from hermes.skills.scanner.rules.prose import check_prose, check_sentences
 
     plain, purpose = normalize_text(text), DeclaredPurpose()
-    found = [*check_hidden_text("", text), *check_prose("", plain)]
+    found = [*check_hidden_text("", text), *check_prose("", plain, purpose)]
     found += check_sentences("", plain.casefold(), purpose)
     for _, inside in decode_hidden_texts(plain):
-        found += check_prose("", normalize_text(inside))
+        found += check_prose("", normalize_text(inside), purpose)
         found += check_sentences("", inside.casefold(), purpose)
     return list(dict.fromkeys(each.cause for each in found))
 

@@ -20,6 +20,8 @@ _SHARED_HOSTING_LABELS = frozenset({
     "gitlab", "ngrok", "web", "appspot", "cloudfront", "onrender", "glitch", "repl", "fly",
 })  # fmt: skip
 """Anybody can get a name under these: `github.io` does not belong to GitHub."""
+_OWNED_TOP_LABELS = frozenset({"aws", "google", "microsoft", "azure", "apple", "amazon"})
+"""Only their owner gives names under these."""
 _HOST_OWNERS = {
     "githubusercontent": "github", "amazonaws": "aws", "googleapis": "google",
     "telegram": "telegram", "discordapp": "discord", "atlassian": "jira", "windows": "azure",
@@ -72,6 +74,8 @@ def _owner_label(host: str) -> str:
     parts = host.split(".")
     if len(parts) < 2 or host.replace(".", "").isdigit():
         return ""
+    if parts[-1] in _OWNED_TOP_LABELS:
+        return parts[-1]
     at = -3 if len(parts) > 2 and parts[-2] in _SECOND_LEVEL_LABELS else -2
     label = parts[at]
     own = label in ("github", "gitlab") and parts[-1] == "com"

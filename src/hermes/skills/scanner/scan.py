@@ -17,6 +17,7 @@ from hermes.skills.scanner.deobfuscation import (
 )
 from hermes.skills.scanner.finding import (
     DOCUMENT_SUFFIXES,
+    TABLE_SUFFIXES,
     ScanFinding,
     ScanVerdict,
     SkillFile,
@@ -44,6 +45,7 @@ from hermes.skills.scanner.rules.file_structure import (
     check_structure,
     unpack_nested_archives,
 )
+from hermes.skills.scanner.rules.instruction import keep_addressed
 from hermes.skills.scanner.rules.logic_bombs import check_logic_bombs
 from hermes.skills.scanner.rules.packages import (
     check_dependencies,
@@ -149,13 +151,19 @@ def _check_file(
         if path.endswith(_PROSE_SUFFIXES)
         else _extract_comments(text)
     )
-    yield from check_prose(path, prose)
+    told = _check_prose(path, prose, purpose)
+    read_by_agent = path.endswith(DOCUMENT_SUFFIXES + TABLE_SUFFIXES)
+    yield from told if read_by_agent else keep_addressed(told, prose)
+    for line, inside in decode_hidden_texts(text):
+        yield from _check_decoded_text(path, line, inside)
+
+
+def _check_prose(path: str, prose: str, purpose: DeclaredPurpose) -> Iterator[ScanFinding]:
+    yield from check_prose(path, prose, purpose)
     if len(prose) > MAX_PROSE_CHARS and path.endswith(DOCUMENT_SUFFIXES):
         cause = f"too much text to read: what follows {MAX_PROSE_CHARS:,} characters was not"
         yield ScanFinding("structure", path, 1, cause)
     yield from check_sentences(path, prose[:MAX_PROSE_CHARS].casefold(), purpose)
-    for line, inside in decode_hidden_texts(text):
-        yield from _check_decoded_text(path, line, inside)
 
 
 def _check_code(path: str, text: str, read_effects: ReadEffects | None) -> Iterator[ScanFinding]:
@@ -195,7 +203,7 @@ def _check_notebook(
 def _check_decoded_text(path: str, line: int, inside: str) -> Iterator[ScanFinding]:
     """Encoded text must follow the same rules, and must not be a program."""
     found: list[ScanFinding] = [
-        *check_prose(path, normalize_text(inside)),
+        *check_prose(path, normalize_text(inside), DeclaredPurpose()),
         *check_shell(path, ShellPassage(inside, 1, False)),
     ]
     runs = re.search(

@@ -69,6 +69,9 @@ _DEVICE_HOST = re.compile(
 )
 _COMMENT_LINE = re.compile(r"^[ \t]*(?:#(?!!)|//|--|;|\*|<!--)[^\n]*", re.MULTILINE)
 _REFERENCE_DATA_SUFFIXES = (".json", ".yaml", ".yml")
+_REFERENCE_FOLDERS = frozenset({
+    "references", "reference", "examples", "samples", "fixtures", "evals", "snapshots", "testdata",
+})  # fmt: skip
 _NAMED_ONLY = re.compile(
     r"^[ \t]*(?:echo|printf|info|warn(?:ing)?|error|fail|die|log|note)[ \t]+"
     r"([\"'])[^\"'`$|;&<>\n]*\1(?:[ \t]*>&2)?[ \t]*$|"
@@ -80,6 +83,12 @@ _NAMED_ONLY = re.compile(
 """Messages, fields about the author, and the address of a committer: nothing connects to them."""
 _ARGUMENT_SENT = re.compile(r"\b(?:curl|wget|nc|ssh|fetch|ping|dig)\b[^\n]*\$(?:[1-9@*]|\{[1-9@*])")
 """With such a line in the file, what looks like a message may be the argument of a request."""
+_MAIL_PROGRAM = re.compile(
+    r"smtp|sendmail|\bmailx?\b|mutt|mailgun|sendgrid|postmark|MIMEText|EmailMessage|nodemailer|"
+    r"send_?mail|send_?message|gmail|\bses\b",
+    re.IGNORECASE,
+)
+"""Without one, an address of e-mail is only data."""
 _NETWORK_WORD = re.compile(
     r"socket|requests|httpx|urllib|http|smtp|ftp|fetch|connect|\bnc\b|\bssh\b|\bdig\b|nslookup|"
     r"\bping\b|resolve|curl|wget|rsync|mail",
@@ -214,8 +223,9 @@ def check_hosts(
     """A download from an undeclared host is only noted when the description declares downloads."""
     reported: set[str] = set()
     public = load_pattern("paths_and_hosts", "public")
+    mails = any(_MAIL_PROGRAM.search(text) for path, text in texts if not _is_document(path))
     for path, text in texts:
-        if PurePosixPath(path).suffix.casefold() in DOCUMENT_SUFFIXES + TABLE_SUFFIXES:
+        if _is_document(path):
             continue
         if _is_reference_data(path, texts):
             continue
@@ -228,16 +238,25 @@ def check_hosts(
                 continue
             if not is_remote_host(host) or purpose.names_host(host):
                 continue
+            if code[at : at + 1] == "@" and not mails:
+                continue
             reported.add(host)
             number = host.replace(".", "").isdigit()
             cause = f"it knows the address {host!r}, which its text does not mention"
             yield ScanFinding("capability", path, line_number(code, at), cause, number or not gets)
 
 
+def _is_document(path: str) -> bool:
+    return PurePosixPath(path).suffix.casefold() in DOCUMENT_SUFFIXES + TABLE_SUFFIXES
+
+
 def _is_reference_data(path: str, texts: Sequence[tuple[str, str]]) -> bool:
     """Whether only the reader of the text opens this file, as if it were a document."""
     file = PurePosixPath(path)
-    if file.parts[0] != "references" or file.suffix.casefold() not in _REFERENCE_DATA_SUFFIXES:
+    if (
+        not _REFERENCE_FOLDERS.intersection(file.parts[:-1])
+        or file.suffix.casefold() not in _REFERENCE_DATA_SUFFIXES
+    ):
         return False
     return not any(
         file.stem in text

@@ -135,10 +135,10 @@ def _check_file_type(entry: SkillFile) -> Iterator[ScanFinding]:
     elif name in _AUTORUN_FILES:
         yield _structure_finding(entry.path, _AUTORUN_FILES[name])
     elif name in _AGENT_INSTRUCTION_FILES and not _is_chapter(path):
-        # An agent reads it only while it works in the folder of the skill; it is scanned as text.
-        beside = len(path.parts) == 1 and name in ("agents.md", "claude.md", "gemini.md")
+        # An agent reads it only while it works in this folder; it is scanned as text.
+        read_here = name in ("agents.md", "claude.md", "gemini.md")
         cause = "it would affect agents beyond this skill"
-        yield _structure_finding(entry.path, cause, blocks=not beside)
+        yield _structure_finding(entry.path, cause, blocks=not read_here)
     elif hidden:
         harmless = len(hidden) == 1 and bool(_HARMLESS_DOTFILE.fullmatch(name))
         cause = "a hidden file of settings" if harmless else "a hidden file is not copied"

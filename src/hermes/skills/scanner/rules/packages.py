@@ -42,7 +42,7 @@ _PIP_DIRECT_URL = re.compile(
     re.MULTILINE,
 )
 _NPM_DIRECT_URL = re.compile(
-    r"\"[\w@/.-]+\"\s*:\s*\"(?:http://|https?://(?!github\.com/|registry\.npmjs)|git\+http|file:\.\./)[^\"]*\.?(?:tgz|git|tar\.gz|/)[^\"]*\""
+    r"\"(?!url\"|homepage\"|bugs\"|repository\")[\w@/.-]+\"\s*:\s*\"(?:http://|https?://(?!github\.com/|registry\.npmjs)|git\+http|file:\.\./)[^\"]*\.?(?:tgz|git|tar\.gz|/)[^\"]*\""
 )
 _REQUIREMENT_LINE = re.compile(
     r"[A-Za-z0-9][\w.-]*(?:\[[\w, -]+\])?"
@@ -289,6 +289,10 @@ _NPM_RUN = re.compile(r"\b(?:npm|pnpm|yarn|bun)\s+run(?:-script)?\s+(?P<name>[\w
 _COMMAND_CALL = re.compile(
     r"(?:os\.(?:system|popen|exec\w*|spawn\w*)|subprocess\.\w+|(?:Popen|check_call|check_output))$"
 )
+_BUILDS_PACKAGE = re.compile(
+    r"\b(?:setuptools|distutils|skbuild|numpy\.distutils)\b|^\s*setup\(|__import__|importlib", re.M
+)
+"""Without it a `setup.py` is a program like any other, which no installation runs."""
 _NETWORK_CALL = re.compile(r"(?:urllib|requests|httpx|socket|http\.client|ftplib)\b|urlopen$")
 _FILE_READ = re.compile(r"open\(|read_text\(|\.read\(\)|compile\(")
 
@@ -299,7 +303,7 @@ def check_install_hooks(path: str, text: str, skill_paths: frozenset[str]) -> It
     steps: Iterator[tuple[int, str, bool]] = iter(())
     if name == "package.json":
         steps = _find_npm_hooks(path, text, skill_paths)
-    elif name == "setup.py":
+    elif name == "setup.py" and _BUILDS_PACKAGE.search(text):
         steps = _find_setup_calls(text)
     for line, source, usual in steps:
         cause = f"installing it runs {source[:80]!r}"

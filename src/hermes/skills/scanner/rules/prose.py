@@ -19,6 +19,11 @@ from hermes.skills.scanner.patterns import (
     read_pattern_file,
 )
 from hermes.skills.scanner.purpose import DeclaredPurpose
+from hermes.skills.scanner.rules.instruction import (
+    is_act_instructed,
+    is_instruction,
+    is_told_of_others,
+)
 
 _HTML_COMMENT = re.compile(r"<!--(.*?)-->", re.DOTALL)
 _INVISIBLE_STYLE = re.compile(
@@ -38,38 +43,12 @@ _ORDERS_AGENT = re.compile(
     r"\b(?:assistants?|agents?|llms?|ai|models?)\s+(?:must|shall|should|are to|have to)\b",
     re.IGNORECASE,
 )
-_ACTION_VERBS = (
-    "run", "execut", "fetch", "follow", "install", "download", "delete", "send", "upload", "do",
-    "turn off", "disable", "switch off", "deactivate", "stop", "suspend", "mute", "clear",
-    "ignore", "disregard", "bypass", "skip", "override", "pretend", "ask", "request", "collect",
-    "silently", "quietly", "secretly",
-)  # fmt: skip
 _LONG_LINE = re.compile(r"[^\n]{2000}")
 """Longer lines are split: patterns would be too slow."""
-_PROHIBITION_BEFORE = re.compile(
-    r"\b(?:never|not|don't|avoid)\b(?!\s+(?:hesitate|forget|fail|stop|wait|worry|bother|mind))"
-    r"[^.\n]{0,40}$"
-)
-_WITHOUT_ASKING_CAUSE = "it wants something done without asking"
-_GRANTED_CAUSE = "it claims an approval that was not given"
-_CONDITION_BEFORE = re.compile(r"\b(?:until|unless|whether)\b[^.,;:\n]{0,120}$")
-_REQUIREMENT = re.compile(r"\bmust\s+(?:\w+\s+)?have\b")
-_ASKING_FIRST = re.compile(
-    r"\b(?:never|(?:do )?not|don't|cannot|can't|must not|avoid)\b"
-    r"(?!\s+(?:hesitate|forget|fail|stop|wait|worry|bother|mind|need))"
-    r"(?:(?!\b(?:and|but|just|then|always)\b)[^.,;:\n]){0,80}?\b(?:without|unless|until|before)\b"
-)
-"""A prohibition with a condition: that it is only done after asking."""
-_QUOTE_TO_REPEAT = re.compile(
-    r"\b(?:say|write|answer|reply|respond|add|append|insert|put|include|embed|print|obey|follow|"
-    r"paste|tell|note|remember|store|state|instructions?|orders?|message)\b[^\"`“«]{0,60}[\"`“«][^\"`“«]*$"
-)
-"""A quotation that the agent is reported to say or store is an instruction."""
-_QUOTATION = re.compile(r"\"[^\"\n]*\"|`[^`\n]*`|“[^”\n]*”")
-_QUOTE_MARKS = "\"'`“”‘’«»"
+_SECRET_CAUSES = ("it makes the agent send secrets", "it makes the agent leak secrets")
 
 
-def check_prose(file: str, text: str) -> Iterator[ScanFinding]:
+def check_prose(file: str, text: str, purpose: DeclaredPurpose) -> Iterator[ScanFinding]:
     """`text` is normalized already."""
     lowered = _LONG_LINE.sub("\\g<0>\n", text.casefold())
     for rule in (*load_patterns("prose", "orders"), *load_patterns("prose", "foreign_orders")):
@@ -77,15 +56,13 @@ def check_prose(file: str, text: str) -> Iterator[ScanFinding]:
             continue
         for found in rule.pattern.finditer(lowered):
             line = line_number(lowered, found.start())
-            quoted = (
-                _is_only_quoted(lowered, found)
-                or (rule.cause == _WITHOUT_ASKING_CAUSE and _wants_asking_first(lowered, found))
-                or (rule.cause == _GRANTED_CAUSE and _waits_for_approval(lowered, found))
+            told = is_instruction(lowered, found, rule.cause)
+            told = told and not (
+                rule.cause in _SECRET_CAUSES and _goes_to_own_service(found[0], purpose)
             )
-            yield ScanFinding(
-                "prose", file, line, f"{rule.cause}: {_excerpt(found[0])}", blocks=not quoted
-            )
-            if not quoted:
+            cause = f"{rule.cause}: {_excerpt(found[0])}"
+            yield ScanFinding("prose", file, line, cause, blocks=told)
+            if told:
                 break
     yield from _check_invisible_text(file, text)
 
@@ -104,53 +81,13 @@ def _check_invisible_text(file: str, text: str) -> Iterator[ScanFinding]:
             yield ScanFinding("prose", file, line, "invisible text addresses the agent")
 
 
-def _is_only_quoted(text: str, found: re.Match[str]) -> bool:
-    """Return whether it is quoted or forbidden, as in a text about attacks, and not an order."""
-    start, end = found.span()
-    if _ASKING_FIRST.match(found[0]):
-        return True
-    if re.search(
-        r"\b(?:fails?|faults?|breaks?|stops?|dies|goes wrong|crash\w*)\s*$", text[:start][-16:]
-    ):
-        return True
-    if found[0].startswith(_ACTION_VERBS) and _PROHIBITION_BEFORE.search(
-        text[max(0, start - 60) : start]
-    ):
-        return True
-    begin = text.rfind("\n", 0, start) + 1
-    before = text[begin:start]
-    after = text[end : end + 40].partition("\n")[0]
-    opened = any(before.count(mark) % 2 for mark in '"`') or before.rfind("“") > before.rfind("”")
-    mentioned = opened and any(mark in after for mark in '"`”') and "://" not in found[0]
-    if (
-        mentioned
-        and not _QUOTE_TO_REPEAT.search(before)
-        and _count_words_around(text, begin, end) > (1 if before.startswith("|") else 2)
-    ):
-        return True
-    quoted = before[-1:] in tuple(_QUOTE_MARKS) and any(mark in after for mark in _QUOTE_MARKS)
-    around = text[max(0, start - 160) : start]
-    return quoted and bool(load_pattern("prose", "soft").search(around))
+def _goes_to_own_service(passage: str, purpose: DeclaredPurpose) -> bool:
+    """Return whether its hosts are of the service that the skill says it is for.
 
-
-def _wants_asking_first(text: str, found: re.Match[str]) -> bool:
-    """Whether each `without asking` of the passage belongs to a prohibition before it."""
-    start = max(text.rfind("\n", 0, found.start()) + 1, found.start() - 100)
-    passage = text[start : found.end()]
-    rest = _ASKING_FIRST.sub("", passage)
-    return rest != passage and not re.search(r"\b(?:without|no need|skip)\b", rest)
-
-
-def _waits_for_approval(text: str, found: re.Match[str]) -> bool:
-    """Whether the approval is a condition of what is told, and no claim."""
-    before = text[max(0, found.start() - 160) : found.start()]
-    return bool(_CONDITION_BEFORE.search(before) or _REQUIREMENT.search(found[0]))
-
-
-def _count_words_around(text: str, begin: int, end: int) -> int:
-    """Words of the line outside its quotations."""
-    line = text[begin:end] + text[end : end + 200].partition("\n")[0]
-    return len(re.findall(r"\w{2,}", _QUOTATION.sub("", line)))
+    A key of a service is made to be sent there.
+    """
+    hosts = _URL_HOST.findall(passage)
+    return bool(hosts) and all(map(purpose.names_host_prominently, hosts))
 
 
 def _excerpt(text: str, max_chars: int = 80) -> str:
@@ -165,15 +102,7 @@ _TEXT_FENCE_LANGUAGES = ("", "text", "txt", "md", "markdown")
 _PARAGRAPH_START = re.compile(r"\s*(?:[-*+>|#]|\d+[.)]|\w[\w-]*\s*:\s|<)")
 _LIST_MARKER = re.compile(r"^(?:\d+[.)]|[a-z][.)]|[-*+>])\s+")
 _SENTENCE_END = re.compile(r"(?<=[.!?;。！？；])[\"')\]*_]*(?:\s+|(?<=[。！？；]))")
-_SENTENCE_PROHIBITION = re.compile(
-    r"\b(?:never|not|don'?t|cannot|can'?t|avoid|refuse to|without|instead of|rather than|stop|"
-    r"nicht|niemals|jamais|nunca|mai|не|никогда)\b(?!\s+(?:hesitate|forget|fail|stop|wait|worry|mind|ask))[^,;:\n]{0,40}$"
-)
-_DESCRIPTION_BEFORE = re.compile(
-    r"\b(?:allows? you to|lets? you|supports?|returns?:?|used for|fix(?:ed|es)|this error|"
-    r"let's (?:pretend|say|assume|suppose))\b[^,;:.]{0,40}$"
-)
-"""A description of what a program does is not an order."""
+_URL_HOST = re.compile(r"(?:https?|wss?|ftp)://([a-z0-9-]+(?:\.[a-z0-9-]+)+)", re.IGNORECASE)
 _HOST_NAME = re.compile(r"(?<![\w-])[a-z0-9-]+(?:\.[a-z0-9-]+)+", re.IGNORECASE)
 _PATTERN_FLAGS = re.IGNORECASE | re.MULTILINE
 
@@ -336,8 +265,12 @@ def _rule_holds(rule: SentenceRule, number: int, index: _IdeaIndex) -> bool:
     if rule.near < MAX_SENTENCE_CHARS and not _ideas_are_near(rule, number, index):
         return False
     spans = index.spans_of(rule.act or rule.meet[0], number)
+    # A rule of one idea is a revealing phrase, whoever is its subject.
+    narrated = bool(rule.act) and len(rule.meet) > 1
     return any(
-        not _is_quoted_or_forbidden(index.text, span, forbidden=bool(rule.act)) for span in spans
+        is_act_instructed(index.text, span, act=bool(rule.act))
+        and not (narrated and is_told_of_others(index.text, span[0]))
+        for span in spans
     )
 
 
@@ -349,13 +282,19 @@ def _names_undeclared_host(
     hosts = [
         host[0]
         for begin, end in index.spans_of(rule.stranger, number)
-        for host in _HOST_NAME.finditer(index.text, begin, end)
+        for host in _HOST_NAME.finditer(index.text, begin, _end_of_host(index.text, end))
     ]
-    return any(
+    return not hosts or any(
         not purpose.names_host_prominently(host)
         and not load_pattern("paths_and_hosts", "public").fullmatch(host)
         for host in hosts
     )
+
+
+def _end_of_host(text: str, end: int) -> int:
+    """An idea may end with `://`: the host follows."""
+    host = _HOST_NAME.match(text, end) if text[end - 3 : end] == "://" else None
+    return host.end() if host else end
 
 
 def _ideas_in_order(rule: SentenceRule, number: int, index: _IdeaIndex) -> bool:
@@ -374,16 +313,6 @@ def _ideas_are_near(rule: SentenceRule, number: int, index: _IdeaIndex) -> bool:
         all(any(abs(b[0] - a[0]) <= rule.near and b != a for b in spans) for spans in others)
         for a in first
     )
-
-
-def _is_quoted_or_forbidden(text: str, span: tuple[int, int], *, forbidden: bool) -> bool:
-    """Return whether it is forbidden, or quoted as the words of others."""
-    begin = text.rfind("\n", 0, span[0]) + 1
-    before = text[max(begin, span[0] - 70) : span[0]]
-    if forbidden and (_SENTENCE_PROHIBITION.search(before) or _DESCRIPTION_BEFORE.search(before)):
-        return True
-    opened = [mark for mark in '"“«`' if before.count(mark) % 2 or mark == before[-1:]]
-    return bool(opened) and any(mark in text[span[1] : span[1] + 120] for mark in _QUOTE_MARKS)
 
 
 def split_into_sentences(text: str) -> Iterator[ProseSentence]:
