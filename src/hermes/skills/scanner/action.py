@@ -12,6 +12,7 @@ _ACTION_DESCRIPTIONS = {
     "network": "it talks to the network",
     "delete": "it removes files",
     "stays": "it installs something that runs by itself",
+    "background": "it leaves a program running in the background",
     "dynamic": "it runs code that is assembled or fetched at run time",
     "environment": "it takes all environment variables",
     "listens": "it lets others connect to it",
@@ -41,6 +42,8 @@ _SERIOUS_KINDS = frozenset({
     "workflows", "names", "destroys", "asks", "unprotects", "keys",
 })  # fmt: skip
 """Must be declared in name, description or headings."""
+_HARMLESS_KINDS = frozenset({"background"})
+"""Shown, and asked for with the rest: what such a program does is judged by itself."""
 _INEXCUSABLE_KINDS = frozenset({"floods", "shadows", "unreadable", "brings"})
 """No description excuses these."""
 _COMMON_PATH_WORDS = frozenset({
@@ -117,7 +120,8 @@ def compare_with_purpose(
         if cause and (cause, action.file) not in reported:
             reported.add((cause, action.file))
             text = f"{cause}: {action.detail[:80]}" if action.detail else cause
-            yield ScanFinding("capability", action.file, action.line, text)
+            blocks = action.kind not in _HARMLESS_KINDS
+            yield ScanFinding("capability", action.file, action.line, text, blocks)
 
 
 def _is_declared(action: SkillAction, purpose: DeclaredPurpose) -> bool:
@@ -149,5 +153,7 @@ def _undeclared_host(action: SkillAction, purpose: DeclaredPurpose) -> str:
     if not action.sends or not known or _LOCAL_HOST.match(host):
         return ""
     if purpose.names_host(known, in_code=not action.in_document):
+        return ""
+    if action.in_document and purpose.is_service(known):
         return ""
     return f"it sends something to {host!r}, which its text does not name"

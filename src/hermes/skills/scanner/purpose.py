@@ -36,6 +36,8 @@ class DeclaredPurpose(Value, kw_only=True, frozen=True):
     """The text of SKILL.md outside code."""
     all_text: str = ""
     """SKILL.md and the other texts, including code."""
+    chapter_titles: str = ""
+    """The headings of the other texts."""
 
     def declares(self, action: str, *, prominently: bool = False) -> bool:
         """Return whether the text mentions the action; `prominently`: in name, description or
@@ -51,6 +53,13 @@ class DeclaredPurpose(Value, kw_only=True, frozen=True):
         # `openweather` in name, description or headings declares `openweathermap`.
         label, words = _owner_label(host), re.findall(r"[a-z]{7,}", self.summary)
         return any(label.startswith(word) and len(label) - len(word) <= 4 for word in words)
+
+    def is_service(self, host: str) -> bool:
+        """Return whether it is the API of a service that a heading of a text names.
+
+        The reader of a chapter about a service expects its commands to call it.
+        """
+        return host.startswith("api.") and _names_owner(self.chapter_titles, host)
 
     def names_host_prominently(self, host: str) -> bool:
         """Return whether name, description or a heading names the owner of the host."""
@@ -94,8 +103,12 @@ def read_purpose(entries: Sequence[SkillFile]) -> DeclaredPurpose:
     texts = [
         each.text.casefold() for each in entries if each.path.endswith((".md", ".txt", ".rst"))
     ]
+    chapters = "\n".join(_HEADING_LINE.findall(CODE_FENCE.sub("\n", "\n".join(texts))))
     titles = "\n".join(_HEADING_LINE.findall(body))
     summary = re.sub(r"[-_]", " ", description) + "\n" + description + "\n" + titles
     return DeclaredPurpose(
-        summary=summary, prose=f"{description}\n{body}", all_text="\n".join(texts)[: 1 << 20]
+        summary=summary,
+        prose=f"{description}\n{body}",
+        all_text="\n".join(texts)[: 1 << 20],
+        chapter_titles=chapters,
     )

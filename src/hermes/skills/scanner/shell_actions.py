@@ -106,9 +106,11 @@ _DOWNLOAD_TO_FILE = re.compile(
     r"[\"']?(?P<file>(?!/dev/null|-)[^\s\"';|&>]+)(?P<rest>[^\n;|]*)"
 )
 MAX_DOWNLOADS = 40
+_QUOTED_TEXT = re.compile(r"(?<!-c )(?<!eval )\"(?:\\.|[^\"\\`\n])*\"")
+_SEPARATORS = str.maketrans("|;&(", "    ")
 _KINDS_ANYWHERE = (
-    "access", "trust", "tracks", "names", "proxy", "agent", "money", "stays", "spies", "floods",
-    "shadows", "unreadable",
+    "access", "trust", "tracks", "names", "proxy", "agent", "money", "stays", "background", "spies",
+    "floods", "shadows", "unreadable",
 )  # fmt: skip
 _KINDS_IN_SCRIPTS = (
     "privilege", "workflows", "listens", "dynamic", "environment", "destroys", "asks",
@@ -128,7 +130,8 @@ def find_shell_actions(
         if line.lstrip().startswith("#") or trusted.search(line):
             continue
         for kind in _KINDS_ANYWHERE if in_document else (*_KINDS_ANYWHERE, *_KINDS_IN_SCRIPTS):
-            if found := load_pattern("shell_actions", kind).search(line):
+            said = _mask_quoted_text(line) if kind == "unreadable" else line
+            if found := load_pattern("shell_actions", kind).search(said):
                 action = SkillAction(kind, file, at, found[0].strip(), in_document=in_document)
                 yield from () if _runs_caller_argument(kind, line, passage.text) else (action,)
         if not in_document and (secret := _find_secret_path(line)):
@@ -143,6 +146,15 @@ def find_shell_actions(
     if temporary := _TEMPORARY_SCRIPT.search(passage.text):
         at = passage.line + passage.text.count("\n", 0, temporary.start())
         yield SkillAction("unreadable", file, at, " ".join(temporary[0].split())[-60:])
+
+
+def _mask_quoted_text(line: str) -> str:
+    """Within quotes, `|` and `;` begin no command, unless a shell reads the text."""
+
+    def mask(found: re.Match[str]) -> str:
+        return found[0] if "$(" in found[0] else found[0].translate(_SEPARATORS)
+
+    return _QUOTED_TEXT.sub(mask, line)
 
 
 def _runs_caller_argument(kind: str, line: str, text: str) -> bool:

@@ -95,6 +95,8 @@ _BUILD_FILES = {
 }  # fmt: skip
 _BLOCKING_EFFECTS = frozenset({"wipe", "fork-bomb", "self-change"})
 _LONG_LINE = re.compile(r"[^\n]{2000}")
+_PIPE_AT_END = re.compile(r"(?:&&|(?<!: )(?<!:)\|)\s*$")
+"""`run: |` begins a block of YAML."""
 _UNREADABLE_LINE = re.compile(r"[^\n]{16000}")
 _ALL_VARIABLES = re.compile(
     r"\bprintenv\b(?!\s+[A-Z])|(?:^|[;(&]\s*|\|\|\s*|\$\(\s*)env\s*\||\bexport\s+-p\b|\bdeclare\s+-x\b|"
@@ -227,7 +229,7 @@ def join_continued_lines(text: str) -> list[tuple[int, str]]:
         joined_line += line
         if joined_line.endswith("\\"):
             joined_line = joined_line[:-1] + " "
-        elif joined_line.rstrip().endswith(("|", "&&")) and len(joined_line) < 4000:
+        elif _PIPE_AT_END.search(joined_line) and len(joined_line) < 4000:
             joined_line += " "
         else:
             found.append((first, joined_line[:4000]))

@@ -198,10 +198,13 @@ class _PythonCodeCheck:
     def _check_strings(self) -> Iterator[ScanFinding]:
         writes = self._called_names & _WRITING_CALLS
         stays = load_pattern("python", "stays")
+        listed = any(each.value == "-l" for each in self._module.strings)
         for string in self._module.strings:
             if load_pattern("python", "always").search(string.value):
                 yield self._finding(string, f"it accesses {string.value[:60]!r}")
         for string in self._module.strings:
+            if listed and string.value == "crontab":
+                continue
             if writes and (found := stays.search(string.value)):
                 yield self._finding(string, f"it would stay installed, by way of {found[0]!r}")
                 return

@@ -69,6 +69,7 @@ _DEVICE_HOST = re.compile(
 )
 _COMMENT_LINE = re.compile(r"^[ \t]*(?:#(?!!)|//|--|;|\*|<!--)[^\n]*", re.MULTILINE)
 _REFERENCE_DATA_SUFFIXES = (".json", ".yaml", ".yml")
+MAX_COMMON_STEM_CHARS = 3
 _REFERENCE_FOLDERS = frozenset({
     "references", "reference", "examples", "samples", "fixtures", "evals", "snapshots", "testdata",
 })  # fmt: skip
@@ -89,6 +90,7 @@ _MAIL_PROGRAM = re.compile(
     re.IGNORECASE,
 )
 """Without one, an address of e-mail is only data."""
+_MANIFEST = re.compile(r"(?:^|/)(?:package|plugin|marketplace|manifest|pyproject)\.(?:json|toml)$")
 _NETWORK_WORD = re.compile(
     r"socket|requests|httpx|urllib|http|smtp|ftp|fetch|connect|\bnc\b|\bssh\b|\bdig\b|nslookup|"
     r"\bping\b|resolve|curl|wget|rsync|mail",
@@ -238,7 +240,7 @@ def check_hosts(
                 continue
             if not is_remote_host(host) or purpose.names_host(host):
                 continue
-            if code[at : at + 1] == "@" and not mails:
+            if code[at : at + 1] == "@" and (not mails or _MANIFEST.search(path)):
                 continue
             reported.add(host)
             number = host.replace(".", "").isdigit()
@@ -258,8 +260,9 @@ def _is_reference_data(path: str, texts: Sequence[tuple[str, str]]) -> bool:
         or file.suffix.casefold() not in _REFERENCE_DATA_SUFFIXES
     ):
         return False
+    name = file.stem if len(file.stem) > MAX_COMMON_STEM_CHARS else file.name
     return not any(
-        file.stem in text
+        name in text
         for other, text in texts
         if PurePosixPath(other).suffix.casefold()
         not in (*DOCUMENT_SUFFIXES, *TABLE_SUFFIXES, *_REFERENCE_DATA_SUFFIXES)

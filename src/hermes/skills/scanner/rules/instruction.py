@@ -63,8 +63,8 @@ _AUTHOR_OR_AGENT = re.compile(
     r"this|that|they|hook|steps?)\b"
 )
 _AUXILIARY = re.compile(
-    r"\b(?:must|shall|should|has to|have to|needs? to|ought to|be|being|is|are|was|were|get|gets|been|"
-    r"make sure|ensure)\b[^.;:]{0,30}$"
+    r"\b(?:must|shall|should|has to|have to|needs? to|ought to|be|being|is|are|was|were|"
+    r"get|gets|been|make sure|ensure)\b[^.;:]{0,30}$"
 )
 _CLAUSE = re.compile(r"[^.;:!?\n(—–]*$")
 _ADDRESSEE = re.compile(
@@ -108,6 +108,9 @@ def is_act_instructed(text: str, span: tuple[int, int], *, act: bool) -> bool:
     begin = text.rfind("\n", 0, span[0]) + 1
     before = text[max(begin, span[0] - 70) : span[0]]
     if act and (_SENTENCE_PROHIBITION.search(before) or _DESCRIPTION_BEFORE.search(before)):
+        return False
+    term = _DEFINED_TERM.match(text, begin)
+    if term is not None and term.end() <= span[0]:
         return False
     opened = [mark for mark in '"“«`' if before.count(mark) % 2 or mark == before[-1:]]
     return not (opened and any(mark in text[span[1] : span[1] + 120] for mark in _QUOTE_MARKS))

@@ -99,6 +99,8 @@ MAX_SENTENCE_CHARS = 400
 MAX_SENTENCE_GAP_LINES = 4
 """Lines between two related sentences."""
 _TEXT_FENCE_LANGUAGES = ("", "text", "txt", "md", "markdown")
+_TREE_LINE = re.compile(r"\s*(?:[│├└┌|]|[\w<>{}.*-]+(?:/|\.\w{1,5})(?:\s{2,}|\s*#|\s*$))")
+"""A line of a tree of files: no sentences."""
 _PARAGRAPH_START = re.compile(r"\s*(?:[-*+>|#]|\d+[.)]|\w[\w-]*\s*:\s|<)")
 _LIST_MARKER = re.compile(r"^(?:\d+[.)]|[a-z][.)]|[-*+>])\s+")
 _SENTENCE_END = re.compile(r"(?<=[.!?;。！？；])[\"')\]*_]*(?:\s+|(?<=[。！？；]))")
@@ -355,4 +357,6 @@ def _split_paragraph(paragraph: str, line: int) -> Iterator[tuple[str, int]]:
 
 def _keep_text_fence(found: re.Match[str]) -> str:
     is_text = found["language"] in _TEXT_FENCE_LANGUAGES
+    lines = found["code"].split("\n")
+    is_text = is_text and 2 * sum(bool(_TREE_LINE.match(each)) for each in lines) < len(lines)
     return found[0] if is_text else "\n" * found[0].count("\n")
