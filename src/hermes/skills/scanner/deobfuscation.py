@@ -12,7 +12,7 @@ from urllib.parse import unquote
 
 from hermes.skills.scanner.finding import ScanFinding, line_number
 from hermes.skills.scanner.patterns import may_match
-from hermes.skills.scanner.reading_limits import is_reference
+from hermes.skills.scanner.reading_limits import is_document, is_reference
 
 _BIDI_CONTROLS = frozenset(
     "\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069\u061c\u200e\u200f"
@@ -22,6 +22,8 @@ _INVISIBLE_CHARACTERS = frozenset(
     "\u200b\u2060\u2061\u2062\u2063\u2064\u180e\u00ad\u115f\u1160\u3164\uffa0\u034f\u17b4\u17b5"
     "\u206a\u206b\u206c\u206d\u206e\u206f\ufff9\ufffa\ufffb"
 )
+_SOFT_HYPHEN = "\u00ad"
+"""Word processors leave it in a word that may be broken at the end of a line."""
 _INVISIBLE = "invisible characters inside the text"
 MAX_STRAY_CHARACTERS = 8
 _JOINERS = frozenset("\u200c\u200d")
@@ -42,7 +44,8 @@ _LONG_REPETITION = re.compile(rf"\s{{{_MAX_REPEATED_CHARS},}}|(\S)\1{{{_MAX_REPE
 def check_hidden_text(file: str, text: str) -> Iterator[ScanFinding]:
     if text.startswith("\ufeff"):
         text = text[1:]
-    stray = is_reference(file) and _has_only_stray_characters(text)
+    hyphens = is_document(file) and not _INVISIBLE_CHARACTERS & {*text} - {_SOFT_HYPHEN}
+    stray = (is_reference(file) or hyphens) and _has_only_stray_characters(text)
     for number, line in enumerate(text.replace("\r\n", "\n").split("\n"), 1):
         if line.isascii() and not _CONTROL_CHARACTER.search(line):
             continue

@@ -20,9 +20,13 @@ _DATA_SUFFIXES = (*DOCUMENT_SUFFIXES, *TABLE_SUFFIXES, ".xsd")
 _SHOWN_NAMES = 3
 
 
+def is_document(path: str) -> bool:
+    return path.casefold().endswith(DOCUMENT_SUFFIXES)
+
+
 def is_reference(path: str) -> bool:
     """Whether it is a document beside SKILL.md."""
-    return path != "SKILL.md" and path.casefold().endswith(DOCUMENT_SUFFIXES)
+    return path != "SKILL.md" and is_document(path)
 
 
 def select_readable(entries: Sequence[SkillFile]) -> tuple[list[SkillFile], list[ScanFinding]]:

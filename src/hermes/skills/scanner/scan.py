@@ -28,7 +28,11 @@ from hermes.skills.scanner.other_languages import check_other_code, check_string
 from hermes.skills.scanner.patterns import load_pattern, read_pattern_file
 from hermes.skills.scanner.purpose import DeclaredPurpose, read_purpose
 from hermes.skills.scanner.python.code_checks import check_python
-from hermes.skills.scanner.reading_limits import MAX_PROSE_CHARS, select_readable
+from hermes.skills.scanner.reading_limits import (
+    MAX_PROSE_CHARS,
+    is_reference,
+    select_readable,
+)
 from hermes.skills.scanner.rules.backdoors import (
     check_always_blocked,
     check_backdoors,
@@ -70,6 +74,8 @@ _DESCRIPTION_LINES = 5
 """The first lines of SKILL.md, with name and description."""
 _DOWNLOAD_AND_RUN_CAUSE = "code fetched from an unknown address is run without inspection"
 _HTTPS_HOST = re.compile(r"https://([a-z0-9-]+(?:\.[a-z0-9-]+)+)", re.IGNORECASE)
+_INSTRUCTION_FILE = re.compile(r"(?:^|/)(?:agents|claude|gemini|skill)\.md$", re.IGNORECASE)
+"""An agent that works in their folder takes them for its instructions."""
 _OWN_FILE = re.compile(r"(?<![\w/])(?:assets|scripts|resources)/[\w.-]")
 _TABLE_ROW = re.compile(r"\s*\|")
 _LIST_LINE = re.compile(r"^[ \t]*(?:\||[-*+] |\d+[.)] )[^\n]*$", re.MULTILINE)
@@ -315,34 +321,50 @@ def remove_quotations(text: str, purpose: DeclaredPurpose) -> str:
 
 @cache
 def _load_weak_signals() -> dict[str, str]:
-    table = read_pattern_file("weak_signals")
+    table = read_pattern_file("weak_signals")["weak"]
     return {cause: kind for kind, causes in table.items() for cause in causes}
+
+
+@cache
+def _load_strong_causes() -> frozenset[str]:
+    return frozenset(read_pattern_file("weak_signals")["strong"]["causes"])
 
 
 def downgrade_weak_signals(found: Iterable[ScanFinding]) -> Iterator[ScanFinding]:
     """The same findings; weak ones of a single kind, or far apart, no longer block."""
     findings = list(found)
-    kinds = {
-        _load_weak_signals().get(_weak_signal_cause(each), "plain")
-        for each in findings
-        if each.blocks
-    }
+    kinds = {_weak_signal_kind(each) for each in findings if each.blocks}
     alone = "plain" not in kinds and bool(kinds) and not _are_weak_kinds_near(findings)
     for each in findings:
         yield replace(each, blocks=False) if alone and each.blocks else each
 
 
 def _are_weak_kinds_near(findings: list[ScanFinding]) -> bool:
-    """Return whether two kinds meet in one passage: far apart they are two common remarks."""
-    signals = [
-        (each.file, each.line, _load_weak_signals().get(_weak_signal_cause(each), "plain"))
-        for each in findings
-        if each.blocks
-    ]
+    """Return whether two kinds meet in one passage: far apart they are two common remarks.
+
+    In a reference, two rules often stumble over the same sentence.
+    """
+    signals = [(each.file, each.line, _weak_signal_kind(each)) for each in findings if each.blocks]
     return any(
-        one[0] == other[0] and one[2] != other[2] and abs(one[1] - other[1]) <= WEAK_SIGNAL_LINES
+        one[0] == other[0]
+        and one[2] != other[2]
+        and is_reference(one[0]) <= abs(one[1] - other[1]) <= WEAK_SIGNAL_LINES
         for one, other in combinations(signals, 2)
     )
+
+
+def _weak_signal_kind(finding: ScanFinding) -> str:
+    """`plain` for what blocks by itself.
+
+    A reference describes many things, and no agent takes it for its task: there only the causes
+    that no description of anything gives block by themselves.
+    """
+    cause = _weak_signal_cause(finding)
+    table = _load_weak_signals()
+    read_as_orders = _INSTRUCTION_FILE.search(finding.file)
+    if cause not in table and cause and is_reference(finding.file) and not read_as_orders:
+        return "plain" if cause in _load_strong_causes() else cause
+    return table.get(cause, "plain")
 
 
 def _weak_signal_cause(finding: ScanFinding) -> str:

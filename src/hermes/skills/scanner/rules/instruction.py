@@ -53,11 +53,20 @@ _DESCRIPTION_BEFORE = re.compile(
 """What a program does, or when something is to be done: neither is an order."""
 _API_CALL = re.compile(r"(?:get|post|put|patch|delete)\s+[`\"*]*(?:/[\w{:-]|\{)")
 """Method and path, as documentation of an API writes them: no host, so nothing leaves."""
-_DEFINED_TERM = re.compile(
-    r"[ \t]*(?:[-*+|][ \t]*)*\*{0,2}`-{1,2}[\w-][^`\n]*`\*{0,2}"
-    r"(?:[ \t]*[/,|]?[ \t]*\*{0,2}`[^`\n]*`\*{0,2})*[ \t]*(?:\||:|—|–|--?)"
+_DEFINED_OPTION = re.compile(
+    r"[ \t]*(?:(?:[-*+|][ \t]*)*\*{0,2}`-{1,2}[\w-][^`\n]*`\*{0,2}"
+    r"(?:[ \t]*[/,|]?[ \t]*\*{0,2}`[^`\n]*`\*{0,2})*[ \t]*(?:\||:|—|–|--?)|"
+    r"(?:-\w,[ \t]*)?--[\w-]+(?:[ =][\w<>\[\]]+)?[ \t]{2,})"
 )
-"""An option of a program, followed by what it does."""
+"""An option of a program, followed by what it does, in a list, a table or its help."""
+_MORE_THAN_AN_OPTION = re.compile(
+    r"://|\b(?:users?|operators?|assistants?|agents?|you|secrets?|keys?|tokens?|passwords?|\.env)\b"
+)
+_QUESTION = re.compile(
+    r"(?:^|\n)[#\s*\d.>-]*(?:should|shall|do|does|is|are|what|why|how|when|can|may|must|will)\s+"
+    r"(?:i|we|it|the|this|an?|my)\b[^.\n]*$"
+)
+"""A question of a reader, as in a list of common questions."""
 _AUTHOR_OR_AGENT = re.compile(
     r"\b(?:skills?|plug-?ins?|helpers?|templates?|bundles?|agents?|assistants?|you|we|i|it|us|"
     r"this|that|they|hook|steps?)\b"
@@ -109,8 +118,7 @@ def is_act_instructed(text: str, span: tuple[int, int], *, act: bool) -> bool:
     before = text[max(begin, span[0] - 70) : span[0]]
     if act and (_SENTENCE_PROHIBITION.search(before) or _DESCRIPTION_BEFORE.search(before)):
         return False
-    term = _DEFINED_TERM.match(text, begin)
-    if term is not None and term.end() <= span[0]:
+    if _defines_option(text, span[0]) or _is_question(text, *span):
         return False
     opened = [mark for mark in '"“«`' if before.count(mark) % 2 or mark == before[-1:]]
     return not (opened and any(mark in text[span[1] : span[1] + 120] for mark in _QUOTE_MARKS))
@@ -131,9 +139,22 @@ def _is_documentation(text: str, found: re.Match[str]) -> bool:
     """Return whether it names a call of an API, or says what an option of a program does."""
     if _API_CALL.match(found[0]) and "://" not in found[0]:
         return True
-    begin = text.rfind("\n", 0, found.start()) + 1
-    term = _DEFINED_TERM.match(text, begin)
-    return term is not None and term.end() <= found.end()
+    return _defines_option(text, found.end()) or _is_question(text, *found.span())
+
+
+def _defines_option(text: str, end: int) -> bool:
+    """Return whether the line up to there says what an option of a program does, and no more."""
+    begin = text.rfind("\n", 0, end) + 1
+    term = _DEFINED_OPTION.match(text, begin)
+    if term is None or term.end() > end:
+        return False
+    rest = text[term.end() :].partition("\n")[0]
+    return not _MORE_THAN_AN_OPTION.search(rest)
+
+
+def _is_question(text: str, start: int, end: int) -> bool:
+    asked = _QUESTION.search(text[max(0, start - 120) : start])
+    return asked is not None and text[end : end + 80].partition("\n")[0].rstrip("* ").endswith("?")
 
 
 def _is_only_quoted(text: str, found: re.Match[str]) -> bool:

@@ -292,7 +292,7 @@ _COMMAND_CALL = re.compile(
 _BUILDS_PACKAGE = re.compile(
     r"\b(?:setuptools|distutils|skbuild|numpy\.distutils)\b|^\s*setup\(|__import__|importlib", re.M
 )
-"""Without it a `setup.py` is a program like any other, which no installation runs."""
+"""Without it a `setup.py` in a package is a program like any other: no installation runs it."""
 _NETWORK_CALL = re.compile(r"(?:urllib|requests|httpx|socket|http\.client|ftplib)\b|urlopen$")
 _FILE_READ = re.compile(r"open\(|read_text\(|\.read\(\)|compile\(")
 
@@ -303,7 +303,7 @@ def check_install_hooks(path: str, text: str, skill_paths: frozenset[str]) -> It
     steps: Iterator[tuple[int, str, bool]] = iter(())
     if name == "package.json":
         steps = _find_npm_hooks(path, text, skill_paths)
-    elif name == "setup.py" and _BUILDS_PACKAGE.search(text):
+    elif name == "setup.py" and ("/" not in path or _BUILDS_PACKAGE.search(text)):
         steps = _find_setup_calls(text)
     for line, source, usual in steps:
         cause = f"installing it runs {source[:80]!r}"

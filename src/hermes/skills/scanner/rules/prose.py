@@ -58,7 +58,7 @@ def check_prose(file: str, text: str, purpose: DeclaredPurpose) -> Iterator[Scan
             line = line_number(lowered, found.start())
             told = is_instruction(lowered, found, rule.cause)
             told = told and not (
-                rule.cause in _SECRET_CAUSES and _goes_to_own_service(found[0], purpose)
+                rule.cause in _SECRET_CAUSES and _goes_to_own_service(lowered, found, purpose)
             )
             cause = f"{rule.cause}: {_excerpt(found[0])}"
             yield ScanFinding("prose", file, line, cause, blocks=told)
@@ -81,12 +81,13 @@ def _check_invisible_text(file: str, text: str) -> Iterator[ScanFinding]:
             yield ScanFinding("prose", file, line, "invisible text addresses the agent")
 
 
-def _goes_to_own_service(passage: str, purpose: DeclaredPurpose) -> bool:
+def _goes_to_own_service(text: str, found: re.Match[str], purpose: DeclaredPurpose) -> bool:
     """Return whether its hosts are of the service that the skill says it is for.
 
     A key of a service is made to be sent there.
     """
-    hosts = _URL_HOST.findall(passage)
+    rest = _WORD_REST.match(text, found.end())
+    hosts = _URL_HOST.findall(text, found.start(), rest.end() if rest else found.end())
     return bool(hosts) and all(map(purpose.names_host_prominently, hosts))
 
 
@@ -104,6 +105,7 @@ _TREE_LINE = re.compile(r"\s*(?:[│├└┌|]|[\w<>{}.*-]+(?:/|\.\w{1,5})(?:\s
 _PARAGRAPH_START = re.compile(r"\s*(?:[-*+>|#]|\d+[.)]|\w[\w-]*\s*:\s|<)")
 _LIST_MARKER = re.compile(r"^(?:\d+[.)]|[a-z][.)]|[-*+>])\s+")
 _SENTENCE_END = re.compile(r"(?<=[.!?;。！？；])[\"')\]*_]*(?:\s+|(?<=[。！？；]))")
+_WORD_REST = re.compile(r"\S*")
 _URL_HOST = re.compile(r"(?:https?|wss?|ftp)://([a-z0-9-]+(?:\.[a-z0-9-]+)+)", re.IGNORECASE)
 _HOST_NAME = re.compile(r"(?<![\w-])[a-z0-9-]+(?:\.[a-z0-9-]+)+", re.IGNORECASE)
 _PATTERN_FLAGS = re.IGNORECASE | re.MULTILINE
