@@ -348,9 +348,13 @@ def _are_weak_kinds_near(findings: list[ScanFinding]) -> bool:
     return any(
         one[0] == other[0]
         and one[2] != other[2]
-        and is_reference(one[0]) <= abs(one[1] - other[1]) <= WEAK_SIGNAL_LINES
+        and _is_only_read(one[0]) <= abs(one[1] - other[1]) <= WEAK_SIGNAL_LINES
         for one, other in combinations(signals, 2)
     )
+
+
+def _is_only_read(file: str) -> bool:
+    return is_reference(file) and not _INSTRUCTION_FILE.search(file)
 
 
 def _weak_signal_kind(finding: ScanFinding) -> str:
@@ -361,8 +365,7 @@ def _weak_signal_kind(finding: ScanFinding) -> str:
     """
     cause = _weak_signal_cause(finding)
     table = _load_weak_signals()
-    read_as_orders = _INSTRUCTION_FILE.search(finding.file)
-    if cause not in table and cause and is_reference(finding.file) and not read_as_orders:
+    if cause not in table and cause and _is_only_read(finding.file):
         return "plain" if cause in _load_strong_causes() else cause
     return table.get(cause, "plain")
 
