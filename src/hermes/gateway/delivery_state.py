@@ -1,10 +1,8 @@
 """Folds events into what is to be delivered, to whom, and what earlier messages are called."""
 
 import sys
-from collections import OrderedDict
 from collections.abc import Callable, Iterator, Sequence
 from datetime import datetime, timedelta
-from typing import Generic, TypeVar
 
 from hermes.core.channels import Address
 from hermes.core.events.operations import (
@@ -14,6 +12,7 @@ from hermes.core.events.operations import (
 )
 from hermes.core.messages import Value
 from hermes.core.protocols import Journal, JournalRecord
+from hermes.plumbing.limited_table import LimitedTable
 
 DELIVERY_KINDS = ("notice.queued", "notice.tried", "notice.sent")
 DELIVERY_HISTORY = timedelta(days=30)
@@ -21,28 +20,6 @@ DELIVERY_HISTORY = timedelta(days=30)
 MAX_KNOWN_IDS = 50_000
 MAX_REFERENCES = 5_000
 """Of the newest messages: older ones are not edited or answered any more."""
-
-Key = TypeVar("Key")
-Item = TypeVar("Item")
-
-
-class LimitedTable(Generic[Key, Item]):
-    """A table that forgets its oldest entries."""
-
-    def __init__(self, max_entries: int) -> None:
-        self._entries: OrderedDict[Key, Item] = OrderedDict()
-        self._max_entries = max_entries
-
-    def __contains__(self, key: Key) -> bool:
-        return key in self._entries
-
-    def __setitem__(self, key: Key, item: Item) -> None:
-        self._entries[key] = item
-        if len(self._entries) > self._max_entries:
-            self._entries.popitem(last=False)
-
-    def get(self, key: Key) -> Item | None:
-        return self._entries.get(key)
 
 
 class DeliveryAttempt(Value, frozen=True):

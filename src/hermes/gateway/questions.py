@@ -27,8 +27,8 @@ from hermes.core.events.operations import NotificationQueued
 from hermes.core.events.runs import RunStarted
 from hermes.core.foreign_text import visible_line, visible_text
 from hermes.core.protocols import JournalRecord
-from hermes.gateway.delivery_state import LimitedTable
 from hermes.gateway.markdown import code_block, code_words, escape_markdown
+from hermes.plumbing.limited_table import LimitedTable
 
 QUESTION_KINDS = (
     "run.started",

@@ -20,6 +20,7 @@ from hermes.core.events.chats import (
 from hermes.core.messages import Value
 from hermes.core.protocols import Journal
 from hermes.gateway.settings import TalkSettings
+from hermes.plumbing.limited_table import LimitedTable
 
 CHAT_KINDS = ("chat.received", "chat.handled", "chat.ended")
 MAX_KNOWN_KEYS = 50_000
@@ -85,7 +86,7 @@ class ChatSessions:
         self._current: dict[str, ChatState] = {}
         self._by_run: OrderedDict[str, ChatState] = OrderedDict()
         self._waiting: dict[str, ChatReceived] = {}
-        self._known: OrderedDict[str, None] = OrderedDict()
+        self._known = LimitedTable[str, None](MAX_KNOWN_KEYS)
         self._spoken: set[str] = set()
 
     async def load(self, journal: Journal, now: datetime) -> None:
@@ -115,8 +116,6 @@ class ChatSessions:
     def _receive(self, event: ChatReceived) -> None:
         key = message_key(event.message)
         self._known[key] = None
-        while len(self._known) > MAX_KNOWN_KEYS:
-            self._known.popitem(last=False)
         self._waiting[key] = event
         state = state_after(event)
         self._current[event.session] = self._by_run[event.run] = state
