@@ -138,7 +138,7 @@ FILES_BY_TIER = {
         "sre/test_discovery",
         "sre/test_last_words",
         "sre/test_confined_mounts",
-        "sre/test_port_holders",
+        "sre/test_port_holder_lines",
         "sre/test_sizing_up",
         "sre/test_the_watch",
         "tools/test_confined_tools",
