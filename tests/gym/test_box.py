@@ -5,6 +5,7 @@ import select
 import shutil
 import signal
 import socket
+import subprocess
 import sys
 from collections.abc import Awaitable, Callable
 from pathlib import Path
@@ -13,6 +14,8 @@ import anyio
 import pytest
 
 from hermes.core.errors import EnvironmentFailed
+from hermes.environments.boxes import local_backend
+from hermes.environments.boxes.backend import BoxPlan
 from hermes.environments.boxes.box import Box
 from hermes.environments.boxes.local_backend import (
     Forkserver,
@@ -300,6 +303,23 @@ def test_an_answer_that_comes_too_late_is_not_that_of_the_next_box(tmp_path: Pat
         assert select.select([process], [], [], 120.0)[0], "this is the process of another box"
         os.close(process)
     server.stop()
+
+
+def test_a_box_init_that_does_not_answer_is_not_said_to_have_ended(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(local_backend, "BOX_INIT_TIMEOUT_S", 0.1)
+    plan, started = BoxPlan(), []
+    plan.copied_pids = (1,)
+
+    def spawn(link: int, _: int) -> tuple[int, int]:
+        started.append(subprocess.Popen(("sleep", "60"), pass_fds=(link,)))
+        return started[-1].pid, os.pidfd_open(started[-1].pid)
+
+    with pytest.raises(EnvironmentFailed, match=r"did not answer within 0\.1 s"):
+        local_backend.BoxInitProcess(plan, spawn)
+    assert not Path(f"/proc/{started[0].pid}").exists()
+    started[0].returncode = 0  # it was waited for
 
 
 async def test_boxes_of_a_forkserver_are_separate_and_end_like_others() -> None:

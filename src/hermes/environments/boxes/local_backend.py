@@ -109,13 +109,16 @@ class BoxInitProcess:
     def _receive(self) -> bytes:
         try:
             return self.socket.recv(messages.MAX_MESSAGE_BYTES)
-        except (TimeoutError, ConnectionError):
+        except TimeoutError as error:
+            why = f"box init did not answer within {BOX_INIT_TIMEOUT_S:g} s"
+            raise EnvironmentFailed(why) from error
+        except ConnectionError:
             return b""
 
     def _last_error(self) -> str:
         self._stderr_file.seek(0)
         text = self._stderr_file.read().decode("utf-8", "replace").strip()
-        return text.splitlines()[-1] if text else "box init exited at once"
+        return text.splitlines()[-1] if text else "box init ended without an error message"
 
     def stop(self) -> None:
         """The box ends when its socket closes."""
