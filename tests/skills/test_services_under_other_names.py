@@ -41,6 +41,7 @@ while True:
 PROGRAM = f"""
 [program:db]
 command=/srv/sbin/mariadbd -u /srv/server.py
+startsecs=0
 environment=PYTHONHOME="{sys.base_prefix}"
 """
 PYTHON = Path(sys.executable).resolve()
