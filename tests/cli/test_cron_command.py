@@ -194,7 +194,7 @@ def wait_for(hermes: Hermes, job: str, outcome: str) -> dict[str, str]:
     """The row of the job, once it has this outcome."""
     for _ in range(300):
         rows = json.loads(hermes("cron", "history", job, "--json").stdout or "[]")
-        if found := [row for row in rows if row["outcome"] == outcome]:
+        if found := [row for row in rows if row.get("outcome") == outcome]:
             return dict(found[0])
         time.sleep(0.2)
     raise AssertionError(f"{job} has no row {outcome}: {rows}")
