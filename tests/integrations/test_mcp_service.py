@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 from mcp import Client, StdioServerParameters
+from mcp.client.stdio import stdio_client
 
 import hermes
 
@@ -37,7 +38,9 @@ async def test_a_client_over_stdio_reads_reports_and_gives_tasks(tmp_path: Path)
         {"role": "assistant", "text": "I may not."},
     ]
     replies.write_text("\n".join(map(json.dumps, lines)))
-    async with Client(stdio_server(tmp_path, replies)) as client:
+    # The default is the standard error of the time at which the library was loaded.
+    transport = stdio_client(stdio_server(tmp_path, replies), errlog=sys.stderr)
+    async with Client(transport) as client:
         listed = {tool.name: tool for tool in (await client.list_tools()).tools}
         assert set(listed) == READING | {"alert_raise", "ask"}
         for name, tool in listed.items():
