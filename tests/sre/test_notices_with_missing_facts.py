@@ -17,6 +17,7 @@ from hermes.core.events.incidents import (
     IncidentAssessed,
     IncidentClosed,
     IncidentDiagnosed,
+    IncidentGraded,
     IncidentRecovered,
     IncidentVerified,
     JoinedPart,
@@ -125,9 +126,12 @@ ANNOUNCED = ActionAnnounced(
 )
 PART = JoinedPart(fingerprint="f", name="redis", title="redis does not answer")
 JOINED = AlertsJoined(run="i-1", incident="i-1", count=1, why="the same host, web-1", parts=(PART,))
+GRADED = IncidentGraded(
+    run="i-1", incident="i-1", severity="P1", before="P2", reason="shop is down", title="shop"
+)
 NOTICES: dict[str, tuple[tuple[Any, ...], Callable[..., NotificationText]]] = {
     "declared": ((INCIDENT, "it fails again"), lambda i, a: templates.render_declared(i, again=a)),
-    "graver": ((INCIDENT, "P2"), lambda i, b: templates.render_declared(i, before=b)),
+    "graver": ((INCIDENT, GRADED), lambda i, g: templates.render_declared(i, change=g)),
     "joined": ((INCIDENT, JOINED), templates.render_joined),
     "recovered": (
         (replace(ESCALATED, status="recovered", recovered=RECOVERED),),
