@@ -3,7 +3,7 @@
 import shutil
 from collections.abc import Mapping, Sequence
 from subprocess import PIPE
-from typing import Protocol, runtime_checkable
+from typing import Protocol, cast
 
 import anyio
 
@@ -110,7 +110,6 @@ class RemoteClient(Protocol):
         """Disconnects. `spare`: background processes in it shall continue."""
 
 
-@runtime_checkable
 class EarlierRemoteClient(Protocol):
     """What `RemoteClient` was in an earlier version."""
 
@@ -129,11 +128,12 @@ class EarlierRemoteClient(Protocol):
 
 def with_current_names(client: RemoteClient | EarlierRemoteClient) -> RemoteClient:
     """The client itself, or an adapter that reports the new names of its methods."""
-    if not isinstance(client, EarlierRemoteClient):
-        return client
+    # Not `isinstance`: it would read `place`, which a client may not know before it has connected.
+    if not all(hasattr(client, old) for old in NEW_NAMES):
+        return cast(RemoteClient, client)
     for old, new in NEW_NAMES.items():
         report_renamed(f"{type(client).__qualname__}.{old}", new)
-    return _CurrentNames(client)
+    return _CurrentNames(cast(EarlierRemoteClient, client))
 
 
 class _CurrentNames:
