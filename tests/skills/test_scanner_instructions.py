@@ -99,6 +99,18 @@ def test_an_image_address_that_is_filled_with_data_is_stopped() -> None:
         ("scripts/a.sh", 'bash -c "x|${of[0]} -l"\n', True),
         ("scripts/a.py", 'import subprocess\nsubprocess.run(["crontab", "-l"])\n', False),
         ("scripts/a.py", 'import subprocess\nsubprocess.run(["crontab", "new.txt"])\n', True),
+        (
+            "scripts/a.py",
+            "import subprocess\ntable = subprocess.check_output(['crontab', '-l'])\n"
+            "subprocess.run(['crontab', '-'], input=table + b'@daily x')\n",
+            True,
+        ),
+        (
+            "scripts/a.py",
+            "import os, pathlib\npathlib.Path('a').write_text('')\n"
+            "old_notes = os.path.expanduser('~/thesis.md')\nos.unlink(old_notes)\n",
+            True,
+        ),
         ("tool/setup.py", 'import subprocess\nsubprocess.run([f"./{x}"])\n', False),
         ("setup.py", 'import setuptools, subprocess\nsubprocess.run([f"./{x}"])\n', True),
         ("package.json", '{"repository": {"url": "git+https://github.com/a/b.git"}}', False),

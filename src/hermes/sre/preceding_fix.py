@@ -8,20 +8,12 @@ from collections.abc import Iterable
 from datetime import datetime, timedelta
 
 from hermes.core.events.incidents import PrecedingFix
-from hermes.core.incident import Incident, fold_incidents
+from hermes.core.incident import Incident, read_incident
 from hermes.core.protocols import Journal
 from hermes.plumbing.units import format_duration
 
-FIX_KINDS = (
-    "incident.opened",
-    "incident.diagnosed",
-    "incident.verified",
-    "incident.closed",
-    "change.began",
-    "changes.undone",
-)
 MAX_DELAY = timedelta(seconds=120)
-"""A recovery that is observed later than this after a change is not told together with it."""
+"""A recovery that is observed later than this after a change is not mentioned together with it."""
 
 
 def find_preceding_fix(
@@ -48,9 +40,12 @@ def find_preceding_fix(
 async def read_preceding_fix(
     journal: Journal, incident: Incident, ended_at: datetime
 ) -> PrecedingFix | None:
-    found = fold_incidents([each async for each in journal.read(kinds=FIX_KINDS)]).values()
-    real = (each for each in found if each.details.run == each.details.incident)
-    return find_preceding_fix(incident, real, ended_at)
+    changes = journal.read(kinds=("change.began",), since=ended_at - MAX_DELAY)
+    runs = {recorded.event.run async for recorded in changes}
+    found = [await read_incident(journal, run) for run in sorted(runs)]
+    # An incident that is played again, in a drill or in an experiment, has a run of its own.
+    others = [each for each in found if each and each.details.run == each.details.incident]
+    return find_preceding_fix(incident, others, ended_at)
 
 
 def preceding_fix_text(fix: PrecedingFix) -> str:

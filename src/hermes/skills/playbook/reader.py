@@ -171,7 +171,7 @@ def _find_parameter_problems(playbook: Playbook) -> Iterator[PartProblem]:
         if parameter.default and (why := find_value_problem(parameter.default, parameter.kind)):
             yield (*path, "default"), f"the default {why}", True
         if name not in used:
-            yield path, f"{name} is not used anywhere", False
+            yield path, f"{name} is used in no command: it is only shown", False
 
 
 def _find_command_problems(playbook: Playbook) -> Iterator[PartProblem]:

@@ -344,12 +344,13 @@ def _are_weak_kinds_near(findings: list[ScanFinding]) -> bool:
 
     In a reference, two rules often stumble over the same sentence.
     """
-    signals = [(each.file, each.line, _weak_signal_kind(each)) for each in findings if each.blocks]
+    signals = [(each, _weak_signal_kind(each)) for each in findings if each.blocks]
     return any(
-        one[0] == other[0]
-        and one[2] != other[2]
-        and _is_only_read(one[0]) <= abs(one[1] - other[1]) <= WEAK_SIGNAL_LINES
-        for one, other in combinations(signals, 2)
+        one.file == other.file
+        and kind != other_kind
+        and abs(one.line - other.line) <= WEAK_SIGNAL_LINES
+        and not (one.line == other.line and _is_only_read(one.file))
+        for (one, kind), (other, other_kind) in combinations(signals, 2)
     )
 
 

@@ -86,7 +86,7 @@ class NotificationState:
         self.activities: dict[str, str] = {}
         self.pending_approvals: dict[str, tuple[ApprovalEvent, str]] = {}
         """By approval: the request, and its incident."""
-        self._told_titles: dict[str, set[str]] = {}
+        self._part_titles: dict[str, set[str]] = {}
         """By incident: the titles of the parts that have joined it."""
         self.joined_parts: dict[int, AlertsJoined] = {}
         """By event number: parts that joined an incident and must be notified."""
@@ -213,15 +213,15 @@ class NotificationState:
             case IncidentClosed() | IncidentRecovered():
                 self._end(recorded.seq, id, event)
             case AlertsJoined():
-                self._told_titles.setdefault(id, set()).update(each.title for each in event.parts)
+                self._part_titles.setdefault(id, set()).update(each.title for each in event.parts)
                 if event.parts and part_notice_id(recorded.seq, event) not in self.queued:
                     self.joined_parts[recorded.seq] = event
             case _:
                 self._note_activity(id, event)
 
     def _is_new_title(self, id: str, event: IncidentGraded) -> bool:
-        """Return whether the incident is called by a failure that no notification has told."""
-        return bool(event.title) and event.title not in self._told_titles.get(id, ())
+        """Return whether the incident is named after a failure not yet notified of."""
+        return bool(event.title) and event.title not in self._part_titles.get(id, ())
 
     def _end(self, seq: int, id: str, event: IncidentClosed | IncidentRecovered) -> None:
         if isinstance(event, IncidentRecovered):
@@ -238,7 +238,7 @@ class NotificationState:
         self.incidents[id] = replace(self.incidents[id], report="")
         self.activities.pop(id, None)
         self.first_updates.pop(id, None)
-        self._told_titles.pop(id, None)
+        self._part_titles.pop(id, None)
         self.pending_approvals = {
             key: each for key, each in self.pending_approvals.items() if each[1] != id
         }

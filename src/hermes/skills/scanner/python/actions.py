@@ -12,7 +12,6 @@ from hermes.skills.scanner.patterns import load_pattern, read_popular_packages
 from hermes.skills.scanner.python.static_values import (
     UNKNOWN_VALUE,
     PythonModule,
-    last_name,
     parse_python,
 )
 
@@ -48,7 +47,6 @@ _OUTPUT_PATH = re.compile(
     r"sock\w*)(?:[/_\W]|$)",
     re.IGNORECASE,
 )
-_REPLACED_NAME = re.compile(r"^(?:old|previous|stale|legacy|existing|backup|bak)_|_(?:old|bak)$")
 _WRITING_METHODS = frozenset(
     ["write_text", "write_bytes", "symlink_to", "hardlink_to", "touch", "rename", "replace"]
 )
@@ -206,22 +204,10 @@ class _PythonActionReader:
         is_output = _OUTPUT_PATH.search
         if is_output(source) or is_output(path) or "tempfile" in source:
             return
-        if self._is_replaced(target, node, name):
-            return
         kind = next((kind for kind in ("agent", "tracks") if _path_matches(kind, path)), "delete")
         kind = "tracks" if "/var/log" in path else kind
         removed = path if kind == "delete" else ""
         yield SkillAction(kind, self._file, node.lineno, ast.unparse(node), removed)
-
-    def _is_replaced(self, target: ast.expr, node: ast.Call, name: str) -> bool:
-        """Return whether it is a single file, called old, that the code has written anew."""
-        single = name in ("os.remove", "os.unlink") or name.endswith(".unlink")
-        old = isinstance(target, ast.Name) and _REPLACED_NAME.search(target.id)
-        before = (each for each in self._module.calls if each.lineno < node.lineno)
-        return bool(single and old) and any(
-            self._written_path(each, self._names.full_name(each.func), last_name(each.func))
-            for each in before
-        )
 
     def _dynamic_code_actions(self, node: ast.Call, name: str, last: str) -> Iterator[SkillAction]:
         first = node.args[0] if node.args else None

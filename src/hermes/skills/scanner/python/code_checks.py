@@ -197,17 +197,25 @@ class _PythonCodeCheck:
 
     def _check_strings(self) -> Iterator[ScanFinding]:
         writes = self._called_names & _WRITING_CALLS
-        stays = load_pattern("python", "stays")
-        listed = any(each.value == "-l" for each in self._module.strings)
+        stays, listings = load_pattern("python", "stays"), self._crontab_listings()
         for string in self._module.strings:
             if load_pattern("python", "always").search(string.value):
                 yield self._finding(string, f"it accesses {string.value[:60]!r}")
         for string in self._module.strings:
-            if listed and string.value == "crontab":
+            if string in listings:
                 continue
             if writes and (found := stays.search(string.value)):
                 yield self._finding(string, f"it would stay installed, by way of {found[0]!r}")
                 return
+
+    def _crontab_listings(self) -> list[ast.expr]:
+        """Return the word `crontab` of each command that only lists, where it is run."""
+        commands = [call.args[0] for call in self._module.calls if call.args]
+        return [
+            each.elts[0]
+            for each in commands
+            if isinstance(each, ast.List) and self._module.fold(each) == ["crontab", "-l"]
+        ]
 
     def _check_combinations(self) -> Iterator[ScanFinding]:
         called, texts = self._called_names, [each.value for each in self._module.strings]

@@ -108,7 +108,7 @@ def is_instruction(text: str, found: re.Match[str], cause: str) -> bool:
         return not _waits_for_approval(text, found)
     if cause == _COVERT_CAUSE and found[0].startswith(_COVERT_ADVERBS):
         verb = found[0].rpartition(" ")[2]
-        return not is_told_of_others(text, found.end() - len(verb))
+        return not is_about_another_program(text, found.end() - len(verb))
     return True
 
 
@@ -124,7 +124,7 @@ def is_act_instructed(text: str, span: tuple[int, int], *, act: bool) -> bool:
     return not (opened and any(mark in text[span[1] : span[1] + 120] for mark in _QUOTE_MARKS))
 
 
-def is_told_of_others(text: str, start: int) -> bool:
+def is_about_another_program(text: str, start: int) -> bool:
     """Return whether the verb there is in the third person, and its subject another program."""
     verb = re.compile(r"\w*").match(text, start)
     if verb is None or not re.fullmatch(r"(?!https)\w{2,}(?:[^s]s|[^e]ed)", verb[0]):

@@ -20,9 +20,9 @@ from hermes.skills.scanner.patterns import (
 )
 from hermes.skills.scanner.purpose import DeclaredPurpose
 from hermes.skills.scanner.rules.instruction import (
+    is_about_another_program,
     is_act_instructed,
     is_instruction,
-    is_told_of_others,
 )
 
 _HTML_COMMENT = re.compile(r"<!--(.*?)-->", re.DOTALL)
@@ -269,11 +269,11 @@ def _rule_holds(rule: SentenceRule, number: int, index: _IdeaIndex) -> bool:
     if rule.near < MAX_SENTENCE_CHARS and not _ideas_are_near(rule, number, index):
         return False
     spans = index.spans_of(rule.act or rule.meet[0], number)
-    # A rule of one idea is a revealing phrase, whoever is its subject.
+    # A rule of one idea is a revealing phrase, whatever its subject.
     narrated = bool(rule.act) and len(rule.meet) > 1
     return any(
         is_act_instructed(index.text, span, act=bool(rule.act))
-        and not (narrated and is_told_of_others(index.text, span[0]))
+        and not (narrated and is_about_another_program(index.text, span[0]))
         for span in spans
     )
 
