@@ -1,12 +1,14 @@
 """The words that a pattern needs: texts without them are not searched, and nothing is missed."""
 
 import io
+import random
 import re
 import tarfile
 
 import pytest
 
 from hermes.skills.scanner.finding import SkillFile
+from hermes.skills.scanner.literal_search import find_matches
 from hermes.skills.scanner.patterns import find_required_literals, load_patterns, may_match
 from hermes.skills.scanner.rules import prose
 from hermes.skills.scanner.scan import scan_skill
@@ -116,3 +118,31 @@ def test_an_archive_with_a_link_is_stopped() -> None:
 def test_common_advice_is_not_stopped(line: str) -> None:
     entries = [SkillFile(path="SKILL.md", data=HEAD + f"\n{line}\n".encode())]
     assert scan_skill(entries, "plain").verdict != "stopped"
+
+
+@pytest.mark.parametrize(
+    "pattern",
+    [
+        r"\bsend\w*\s+(?:\w+\s+){0,4}?tokens?\b",
+        r"(?:curl|wget)[^\n]*\|\s*sh$",
+        r"ignore[^.]{0,30}rules(?!\s+of\s+\w+)",
+        r"^[ \t]*run:(?=\s+\S)",
+        r"(?s:begin.*end)",
+        r"a\S*fetch|fetch.*b",
+    ],
+)
+def test_a_search_near_the_needed_words_finds_what_a_full_search_finds(pattern: str) -> None:
+    words = ["send", "the", "token", "tokens.", "curl", "wget", "x", "| sh\n", "ignore", "rules"]
+    words += ["begin", "end", "a/c-fetch b\n\n  run: it", "SEND\tTOKEN", "İgnore ß", "run:\n"]
+    chance = random.Random(7)
+    found = 0
+    for flags in (re.IGNORECASE, re.IGNORECASE | re.MULTILINE):
+        compiled = re.compile(pattern, flags)
+        for _ in range(60):
+            filler = " ".join(chance.choices(["plain", "text", "row\n", "word."], k=400))
+            near = " ".join(chance.choices(words, k=60))
+            text = f"{filler} {near} {filler} {near[:100]}"
+            full = [each.span() for each in compiled.finditer(text)]
+            assert [each.span() for each in find_matches(compiled, text)] == full
+            found += len(full)
+    assert found > 20

@@ -127,3 +127,8 @@ def test_harmless_phrases_are_understood(sentence: str) -> None:
 )
 def test_harmful_phrases_like_them_stop_a_skill(sentence: str) -> None:
     assert "prose" in [each.kind for each in looked("Counts words.", body=sentence).findings]
+
+
+def test_a_soft_hyphen_within_a_word_of_the_skill_asks_for_a_look() -> None:
+    assert looked("Counts words.", body="Count the charac\u00adters.").verdict == "look"
+    assert looked("Counts words.", body="Count\u00ad the words.").blocked

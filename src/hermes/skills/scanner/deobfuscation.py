@@ -24,11 +24,16 @@ _INVISIBLE_CHARACTERS = frozenset(
 )
 _SOFT_HYPHEN = "\u00ad"
 """Word processors leave it in a word that may be broken at the end of a line."""
+_MISPLACED_HYPHEN = re.compile(rf"{_SOFT_HYPHEN}(?![^\W\d_])|(?<![^\W\d_]){_SOFT_HYPHEN}")
 _INVISIBLE = "invisible characters inside the text"
 MAX_STRAY_CHARACTERS = 8
 _JOINERS = frozenset("\u200c\u200d")
 _WITHOUT_HIDDEN = dict.fromkeys(map(ord, _INVISIBLE_CHARACTERS | _BIDI_CONTROLS | _JOINERS))
 _CONTROL_CHARACTER = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f\x80-\x84\x86-\x9f]|\r(?!\n)")
+_HIDDEN_CHARACTER = re.compile(
+    rf"{_CONTROL_CHARACTER.pattern}|[\ufe00-\ufe0f\ufeff\U000e0000-\U000e0fff"
+    rf"{''.join(sorted(_INVISIBLE_CHARACTERS | _BIDI_CONTROLS | _JOINERS))}]"
+)
 _WORD = re.compile(r"[^\W\d_]{2,}")
 _JOINED_SCRIPTS = re.compile(
     r"[\u0600-\u07ff\u0900-\u0dff\U0001f000-\U0001faff\u2600-\u27bf\ufe0f\u2190-\u21ff\u2b00-\u2bff"
@@ -45,6 +50,7 @@ def check_hidden_text(file: str, text: str) -> Iterator[ScanFinding]:
     if text.startswith("\ufeff"):
         text = text[1:]
     hyphens = is_document(file) and not _INVISIBLE_CHARACTERS & {*text} - {_SOFT_HYPHEN}
+    hyphens = hyphens and not _MISPLACED_HYPHEN.search(text)
     stray = (is_reference(file) or hyphens) and _has_only_stray_characters(text)
     for number, line in enumerate(text.replace("\r\n", "\n").split("\n"), 1):
         if line.isascii() and not _CONTROL_CHARACTER.search(line):
@@ -79,6 +85,15 @@ def _shorten_repetition(run: re.Match[str]) -> str:
 
 
 def _find_hidden_characters(line: str) -> Iterator[str]:
+    if _HIDDEN_CHARACTER.search(line):
+        yield from _describe_hidden_characters(line)
+    for word in _WORD.findall(line):
+        if cause := _describe_mixed_scripts(word):
+            yield cause
+            break
+
+
+def _describe_hidden_characters(line: str) -> Iterator[str]:
     if _CONTROL_CHARACTER.search(line):
         yield "control characters: a terminal would act on them, or hide what follows"
     if any(0xE0000 <= ord(letter) <= 0xE0FFF for letter in line):
@@ -94,10 +109,6 @@ def _find_hidden_characters(line: str) -> Iterator[str]:
         yield "joiners between letters that do not join: hidden marks, or a split word"
     if sum(0xFE00 <= ord(letter) <= 0xFE0F for letter in line) > 24:
         yield "a run of variation selectors, which can carry hidden bytes"
-    for word in _WORD.findall(line):
-        if cause := _describe_mixed_scripts(word):
-            yield cause
-            break
 
 
 def _joins_letters(line: str, at: int) -> bool:

@@ -9,6 +9,7 @@ from pathlib import PurePosixPath
 from hermes.skills.scanner.action import SkillAction, find_host
 from hermes.skills.scanner.deobfuscation import decode_hidden_texts
 from hermes.skills.scanner.finding import ScanFinding, line_number
+from hermes.skills.scanner.literal_search import find_first
 from hermes.skills.scanner.patterns import load_pattern, load_patterns
 from hermes.skills.scanner.shell_text import split_long_lines
 
@@ -25,10 +26,10 @@ def check_other_code(path: str, text: str) -> Iterator[ScanFinding]:
     if PurePosixPath(path).suffix.casefold() not in _PATTERN_SUFFIXES:
         return
     for rule in load_patterns("other", "signs"):
-        if found := rule.pattern.search(text):
+        if found := find_first(rule.pattern, text):
             yield ScanFinding("shell", path, line_number(text, found.start()), rule.cause)
-    secret = load_pattern("other", "secret").search(text)
-    if secret and load_pattern("other", "network").search(text):
+    secret = find_first(load_pattern("other", "secret"), text)
+    if secret and find_first(load_pattern("other", "network"), text):
         line = line_number(text, secret.start())
         yield ScanFinding("shell", path, line, f"it reads {secret[0]!r} and talks to the network")
 
@@ -45,10 +46,10 @@ def find_other_actions(path: str, text: str) -> Iterator[SkillAction]:
     if PurePosixPath(path).suffix.casefold() not in _ACTION_SUFFIXES:
         return
     for kind in _ACTION_KINDS:
-        if found := load_pattern("other_actions", kind).search(text):
+        if found := find_first(load_pattern("other_actions", kind), text):
             line = line_number(text, found.start())
             yield SkillAction(kind, path, line, " ".join(found[0].split()))
-    network_use = load_pattern("other", "network").search(text)
+    network_use = find_first(load_pattern("other", "network"), text)
     if network_use:
         sends = bool(_SENDING_WORD.search(text))
         hosts = {find_host(each[0]) for each in re.finditer(r"https?://[^\s\"'`]+", text)} or {""}

@@ -25,7 +25,7 @@ from hermes.skills.scanner.finding import (
     find_fenced_python,
 )
 from hermes.skills.scanner.other_languages import check_other_code, check_string_tricks
-from hermes.skills.scanner.patterns import load_pattern, read_pattern_file
+from hermes.skills.scanner.patterns import load_pattern, load_patterns, read_pattern_file
 from hermes.skills.scanner.purpose import DeclaredPurpose, read_purpose
 from hermes.skills.scanner.python.code_checks import check_python
 from hermes.skills.scanner.reading_limits import (
@@ -72,7 +72,6 @@ _COMMENT_TEXT = re.compile(r"#[^\n]*|//[^\n]*|\"\"\"[\s\S]*?\"\"\"")
 WEAK_SIGNAL_LINES = 40
 _DESCRIPTION_LINES = 5
 """The first lines of SKILL.md, with name and description."""
-_DOWNLOAD_AND_RUN_CAUSE = "code fetched from an unknown address is run without inspection"
 _HTTPS_HOST = re.compile(r"https://([a-z0-9-]+(?:\.[a-z0-9-]+)+)", re.IGNORECASE)
 _INSTRUCTION_FILE = re.compile(r"(?:^|/)(?:agents|claude|gemini|skill)\.md$", re.IGNORECASE)
 """An agent that works in their folder takes them for its instructions."""
@@ -229,8 +228,10 @@ def _check_decoded_text(path: str, line: int, inside: str) -> Iterator[ScanFindi
 def _extract_comments(text: str) -> str:
     """Comments and docstrings of a program, on their original lines."""
     comments = ["" for _ in text.split("\n")]
+    line = counted = 0
     for found in _COMMENT_TEXT.finditer(text):
-        line = text.count("\n", 0, found.start())
+        line += text.count("\n", counted, found.start())
+        counted = found.start()
         for number, words in enumerate(found[0].split("\n")):
             comments[line + number] += f" {words.lstrip('#/ ')}"
     return "\n".join(comments)
@@ -291,7 +292,8 @@ def _matches_exception(each: ScanFinding, line: str, purpose: DeclaredPurpose) -
 
 def _is_declared_source(each: ScanFinding, line: str, purpose: DeclaredPurpose) -> bool:
     """An installer from a host, or a login file, that the description names."""
-    if each.cause == _DOWNLOAD_AND_RUN_CAUSE and each.file.endswith(DOCUMENT_SUFFIXES):
+    download_and_run = load_patterns("shell", "download_run")[0].cause
+    if each.cause == download_and_run and each.file.endswith(DOCUMENT_SUFFIXES):
         hosts = [found.casefold() for found in _HTTPS_HOST.findall(line)]
         return bool(hosts) and all(
             ".".join(host.split(".")[-2:]) in purpose.summary for host in hosts

@@ -1,13 +1,15 @@
 """Finds what shell and SQL in a skill would do."""
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from functools import cache
 from pathlib import PurePosixPath
 
 from hermes.skills.scanner.action import SkillAction, find_host
 from hermes.skills.scanner.deobfuscation import unfold_shell
 from hermes.skills.scanner.finding import line_number
-from hermes.skills.scanner.patterns import load_pattern
+from hermes.skills.scanner.literal_search import IndexedLines, find_first, find_matches
+from hermes.skills.scanner.patterns import LazyPattern, load_pattern
 from hermes.skills.scanner.shell_text import (
     LOGIN_COMMAND,
     ShellPassage,
@@ -112,6 +114,7 @@ _KINDS_ANYWHERE = (
     "access", "trust", "tracks", "names", "proxy", "agent", "money", "stays", "background", "spies",
     "floods", "shadows", "unreadable",
 )  # fmt: skip
+_TRUSTED = "trusted"
 _KINDS_IN_SCRIPTS = (
     "privilege", "workflows", "listens", "dynamic", "environment", "destroys", "asks",
     "unprotects",
@@ -124,18 +127,17 @@ def find_shell_actions(
 ) -> Iterator[SkillAction]:
     """`in_document`: a code block of the document, which the user sees."""
     plain = unfold_shell(passage.text)
-    trusted = load_pattern("shell", "trusted_installers")
-    for number, line in join_continued_lines(plain):
-        at = passage.line + number
-        if line.lstrip().startswith("#") or trusted.search(line):
+    lines = join_continued_lines(plain)
+    possible = _find_possible_kinds([line for _, line in lines], in_document=in_document)
+    for place, (number, line) in enumerate(lines):
+        at, kinds = passage.line + number, possible.get(place, ())
+        if line.lstrip().startswith("#") or (
+            _TRUSTED in kinds and load_pattern("shell", "trusted_installers").search(line)
+        ):
             continue
-        for kind in _KINDS_ANYWHERE if in_document else (*_KINDS_ANYWHERE, *_KINDS_IN_SCRIPTS):
-            said = _mask_quoted_text(line) if kind == "unreadable" else line
-            if found := load_pattern("shell_actions", kind).search(said):
-                action = SkillAction(kind, file, at, found[0].strip(), in_document=in_document)
-                yield from () if _runs_caller_argument(kind, line, passage.text) else (action,)
-        if not in_document and (secret := _find_secret_path(line)):
-            yield SkillAction("credentials", file, at, secret)
+        for kind in kinds:
+            if detail := _find_kind(kind, line, passage.text):
+                yield SkillAction(kind, file, at, detail, in_document=in_document)
         yield from _find_writes(file, at, line, in_document)
         if not in_document:
             yield from _find_removals(file, at, line)
@@ -146,6 +148,32 @@ def find_shell_actions(
     if temporary := _TEMPORARY_SCRIPT.search(passage.text):
         at = passage.line + passage.text.count("\n", 0, temporary.start())
         yield SkillAction("unreadable", file, at, " ".join(temporary[0].split())[-60:])
+
+
+def _find_possible_kinds(lines: Sequence[str], *, in_document: bool) -> dict[int, list[str]]:
+    """By line: the kinds of which it contains the words."""
+    kinds = _KINDS_ANYWHERE if in_document else (*_KINDS_ANYWHERE, *_KINDS_IN_SCRIPTS)
+    patterns = {kind: load_pattern("shell_actions", kind) for kind in kinds}
+    patterns[_TRUSTED] = load_pattern("shell", "trusted_installers")
+    if not in_document:
+        patterns["credentials"] = load_pattern("shell", "secret_anywhere")
+    index = IndexedLines(lines)
+    found: dict[int, list[str]] = {}
+    for kind, pattern in patterns.items():
+        for place in index.find_candidates(pattern):
+            found.setdefault(place, []).append(kind)
+    return found
+
+
+def _find_kind(kind: str, line: str, text: str) -> str:
+    """What the line does of this kind; empty when it does nothing of it."""
+    if kind == _TRUSTED:
+        return ""
+    if kind == "credentials":
+        return _find_secret_path(line)
+    said = _mask_quoted_text(line) if kind == "unreadable" else line
+    found = load_pattern("shell_actions", kind).search(said)
+    return found[0].strip() if found and not _runs_caller_argument(kind, line, text) else ""
 
 
 def _mask_quoted_text(line: str) -> str:
@@ -163,11 +191,16 @@ def _runs_caller_argument(kind: str, line: str, text: str) -> bool:
     return bool(run and re.search(rf"\b{run[1]}=[\"']?\$\{{?[1-9@*]", text))
 
 
+@cache
+def _load_settings_pattern(kind: str) -> LazyPattern:
+    pattern = load_pattern("shell_actions", f"settings_{kind}")
+    return LazyPattern(pattern.pattern, re.IGNORECASE | re.MULTILINE)
+
+
 def find_settings_actions(file: str, text: str) -> Iterator[SkillAction]:
     """Rights that a settings file would grant."""
     for kind in ("access", "privilege", "trust", "unreadable", "unprotects"):
-        pattern = re.compile(load_pattern("shell_actions", f"settings_{kind}").pattern, re.I | re.M)
-        if found := pattern.search(text):
+        if found := find_first(_load_settings_pattern(kind), text):
             at = line_number(text, found.start())
             yield SkillAction(kind, file, at, " ".join(found[0].split()))
 
@@ -252,7 +285,7 @@ def _read_sql(path: str, code: str, first: int, around: str = "") -> Iterator[Sk
     bare = split_long_lines(_SQL_COMMENT.sub(lambda found: "\n" * found[0].count("\n"), code))
     own = {each[1].casefold() for each in _CREATED_OBJECT.finditer(around or bare)}
     for kind, pattern in _SQL_ACTION_PATTERNS:
-        for found in pattern.finditer(bare):
+        for found in find_matches(pattern, bare):
             target = next((each for each in found.groupdict().values() if each), "").casefold()
             scratch = target in own or bool(re.search(r"te?mp|staging|scratch|_new$|_old$", target))
             if not scratch:

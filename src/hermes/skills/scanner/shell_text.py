@@ -8,6 +8,7 @@ from pathlib import PurePosixPath
 from hermes.core.messages import Value
 from hermes.skills.scanner.deobfuscation import remove_case_patterns, unfold_shell
 from hermes.skills.scanner.finding import CODE_FENCE, DOCUMENT_SUFFIXES, ScanFinding, line_number
+from hermes.skills.scanner.literal_search import IndexedLines, find_matches
 from hermes.skills.scanner.patterns import (
     ScanPattern,
     find_required_literals,
@@ -124,7 +125,12 @@ _DRAWN_LINE = re.compile(r"^[ \t]*(?:\|[^\n]*\|[ \t]*$|[│├└┌╭╰][^\n]
 """Rows of tables, trees of files and diagrams: no shell runs a line that begins so."""
 
 
-def extract_shell_passages(path: str, text: str) -> Iterator[ShellPassage]:
+@lru_cache(maxsize=256)
+def extract_shell_passages(path: str, text: str) -> Sequence[ShellPassage]:
+    return tuple(_extract_shell_passages(path, text))
+
+
+def _extract_shell_passages(path: str, text: str) -> Iterator[ShellPassage]:
     name = PurePosixPath(path)
     if (
         name.suffix in _SCRIPT_SUFFIXES
@@ -162,8 +168,10 @@ def extract_commands(path: str, text: str) -> str:
     """All commands of a settings file as one script, on their original lines."""
     commands = [""] * (text.count("\n") + 1)
     for pattern in (_COMMAND_VALUE, _COMMAND_BLOCK, _CRON_LINE, _GIT_ALIAS, _LOGROTATE_SCRIPT):
-        for found in pattern.finditer(text):
-            line = text.count("\n", 0, found.start("command"))
+        line = counted = 0
+        for found in find_matches(pattern, text):
+            line += text.count("\n", counted, found.start("command"))
+            counted = found.start("command")
             for number, command in enumerate(found["command"].rstrip("\n").split("\n")):
                 commands[line + number] = _unquote_command(command)
     return "\n".join(commands)
@@ -200,8 +208,7 @@ def _find_causes_by_line(passage: ShellPassage, text: str) -> Iterator[ShellCaus
     reported: set[str] = set()
     plain = unfold_shell(text)
     for hidden, whole in ((False, text), (True, plain if plain != text else "")):
-        rules = _select_line_rules(whole)
-        for number, line in join_continued_lines(whole):
+        for number, line, rules in _select_lines(whole):
             for cause in _find_line_causes(line, rules):
                 if cause in reported:
                     continue
@@ -237,43 +244,67 @@ def join_continued_lines(text: str) -> list[tuple[int, str]]:
     return [*found, (first, joined_line[:4000])] if joined_line else found
 
 
-def _select_line_rules(text: str) -> Sequence[ScanPattern]:
-    """Those that can match in a line of the text."""
+def _select_lines(text: str) -> Iterator[tuple[int, str, Sequence[ScanPattern]]]:
+    """The lines in which a rule can match, each with these rules."""
     lowered = text.casefold()
-    return _rules_with_words(frozenset(word for word in _line_rule_words() if word in lowered))
+    rules = _rules_with_words(frozenset(word for word in _line_rule_words() if word in lowered))
+    if not rules:
+        return
+    lines = join_continued_lines(text)
+    index = IndexedLines([line for _, line in lines])
+    selected: dict[int, list[ScanPattern]] = {}
+    for rule in rules:
+        for at in index.find_candidates(rule.pattern):
+            selected.setdefault(at, []).append(rule)
+    for at in sorted(selected):
+        number, line = lines[at]
+        if not is_comment(line):
+            yield number, line, selected[at]
+
+
+def is_comment(line: str) -> bool:
+    return line.lstrip().startswith("#") and not line.lstrip().startswith("#!")
+
+
+@cache
+def _load_line_rules() -> Sequence[ScanPattern]:
+    tables = ("lines", "same_line", "env_out", "download_run")
+    return [rule for table in tables for rule in load_patterns("shell", table)]
 
 
 @cache
 def _line_rule_words() -> frozenset[str]:
-    rules = load_patterns("shell", "lines")
     return frozenset(
-        word for rule in rules for group in find_required_literals(rule.pattern) for word in group
+        word
+        for rule in _load_line_rules()
+        for group in find_required_literals(rule.pattern)
+        for word in group
     )
 
 
 @lru_cache(maxsize=1024)
 def _rules_with_words(words: frozenset[str]) -> Sequence[ScanPattern]:
-    rules = load_patterns("shell", "lines")
     return [
         rule
-        for rule in rules
+        for rule in _load_line_rules()
         if all(group & words for group in find_required_literals(rule.pattern))
     ]
 
 
 def _find_line_causes(line: str, rules: Sequence[ScanPattern]) -> Iterator[str]:
-    if line.lstrip().startswith("#") and not line.lstrip().startswith("#!"):
-        return
-    known = _matches("trusted_installers", line)
     for rule in rules:
-        if rule.pattern.search(line) and not (known and "download" in rule.cause):
+        if rule.pattern is load_pattern("shell", "download_run"):
+            holds = any(map(_is_unknown_download, rule.pattern.finditer(line)))
+        else:
+            known = "download" in rule.cause and _matches("trusted_installers", line)
+            holds = not known and bool(rule.pattern.search(line))
+        if holds:
             yield rule.cause
-    if _matches("same_line", line) or _matches("env_out", line):
-        yield "secrets leave the machine"
-    for found in load_pattern("shell", "download_run").finditer(line):
-        words = next((group for group in found.groupdict().values() if group), "")
-        if not _matches("trusted_installers", words):
-            yield "code fetched from an unknown address is run without inspection"
+
+
+def _is_unknown_download(found: re.Match[str]) -> bool:
+    words = next((group for group in found.groupdict().values() if group), "")
+    return not _matches("trusted_installers", words)
 
 
 def _find_causes_in_whole(passage: ShellPassage, text: str) -> Iterator[str]:

@@ -1,9 +1,10 @@
 """Loads the patterns of the scanner from TOML files, and the names of well-known packages."""
 
 import re
+import sys
 import tomllib
-from collections.abc import Callable, Iterable
-from functools import cache, lru_cache
+from collections.abc import Callable, Iterable, Iterator
+from functools import cache, cached_property, lru_cache
 from itertools import product
 from pathlib import Path
 from re import _parser  # type: ignore[attr-defined]
@@ -18,12 +19,41 @@ _Literals = tuple[frozenset[str] | None, LiteralGroups]
 """All texts that a part of a pattern matches, None when they are not few; and what it requires."""
 
 
+class LazyPattern:
+    """A pattern that is compiled at its first use: most skills need few of them."""
+
+    def __init__(self, pattern: str, flags: int) -> None:
+        self.pattern = pattern
+        self.flags = flags
+
+    @cached_property
+    def _compiled(self) -> re.Pattern[str]:
+        return re.compile(self.pattern, self.flags)
+
+    def search(self, text: str) -> re.Match[str] | None:
+        return self._compiled.search(text)
+
+    def match(self, text: str, begin: int = 0) -> re.Match[str] | None:
+        return self._compiled.match(text, begin)
+
+    def fullmatch(self, text: str) -> re.Match[str] | None:
+        return self._compiled.fullmatch(text)
+
+    def finditer(
+        self, text: str, begin: int = 0, end: int = sys.maxsize
+    ) -> Iterator[re.Match[str]]:
+        return self._compiled.finditer(text, begin, end)
+
+
+SearchPattern = re.Pattern[str] | LazyPattern
+
+
 class ScanPattern(Value, frozen=True):
-    pattern: re.Pattern[str]
+    pattern: LazyPattern
     cause: str
 
 
-def may_match(pattern: re.Pattern[str], lowered: str) -> bool:
+def may_match(pattern: SearchPattern, lowered: str) -> bool:
     """Return whether it can occur in a text that is in lower case; much faster than a search."""
     contains = find_word_test(lowered)
     return all(any(map(contains, group)) for group in find_required_literals(pattern))
@@ -48,11 +78,12 @@ def find_word_test(text: str) -> Callable[[str], bool]:
 
 @lru_cache(maxsize=4)
 def collect_trigrams(text: str) -> frozenset[str]:
-    return frozenset(text[at : at + 3] for at in range(len(text) - 2))
+    """Those within words: no word that is looked for has spaces."""
+    return frozenset(word[at : at + 3] for word in set(text.split()) for at in range(len(word) - 2))
 
 
 @cache
-def find_required_literals(pattern: re.Pattern[str]) -> LiteralGroups:
+def find_required_literals(pattern: SearchPattern) -> LiteralGroups:
     """Groups of words without spaces, in lower case: every match contains one of each group."""
     literals, groups = _read_sequence(_parser.parse(pattern.pattern, pattern.flags))
     return (*groups, *_literal_group(literals))
@@ -125,14 +156,15 @@ def load_patterns(file: str, table: str) -> tuple[ScanPattern, ...]:
     fragments = {name: _join_lines(text) for name, text in data.get("fragments", {}).items()}
     return tuple(
         ScanPattern(
-            re.compile(_fill_fragments(row["pattern"], fragments), re.IGNORECASE),
+            LazyPattern(_fill_fragments(row["pattern"], fragments), re.IGNORECASE),
             row.get("cause", ""),
         )
         for row in data[table]
     )
 
 
-def load_pattern(file: str, table: str) -> re.Pattern[str]:
+@cache
+def load_pattern(file: str, table: str) -> LazyPattern:
     """The pattern of a table that has only one."""
     return load_patterns(file, table)[0].pattern
 

@@ -15,7 +15,8 @@ from hermes.skills.scanner.finding import (
     ScanFinding,
     line_number,
 )
-from hermes.skills.scanner.patterns import may_match, read_pattern_file
+from hermes.skills.scanner.literal_search import index_text
+from hermes.skills.scanner.patterns import LazyPattern, read_pattern_file
 from hermes.skills.scanner.purpose import DeclaredPurpose
 from hermes.skills.scanner.python.static_values import (
     PythonModule,
@@ -193,8 +194,8 @@ def _load_blocked_patterns() -> tuple[_BlockedPattern, ...]:
 
 
 @cache
-def _compile_pattern(pattern: str) -> re.Pattern[str]:
-    return re.compile(pattern.replace("\n", ""), re.IGNORECASE | re.MULTILINE)
+def _make_pattern(pattern: str) -> LazyPattern:
+    return LazyPattern(pattern.replace("\n", ""), re.IGNORECASE | re.MULTILINE)
 
 
 def check_always_blocked(path: str, text: str, purpose: DeclaredPurpose) -> Iterator[ScanFinding]:
@@ -202,15 +203,15 @@ def check_always_blocked(path: str, text: str, purpose: DeclaredPurpose) -> Iter
     if PurePosixPath(path).suffix.casefold() in DOCUMENT_SUFFIXES + TABLE_SUFFIXES:
         return
     code = split_long_lines(_COMMENT_LINE.sub("", text[:MAX_HARM_SCAN_CHARS]))
-    lowered = code.casefold()
+    index = index_text(code)
     for harm in _load_blocked_patterns():
-        if not _compile_pattern(harm.where).search(path):
+        if not _make_pattern(harm.where).search(path):
             continue
-        patterns = [_compile_pattern(each) for each in harm.all]
-        if not all(may_match(each, lowered) for each in patterns):
+        patterns = [_make_pattern(each) for each in harm.all]
+        if not all(index.may_match(each) for each in patterns):
             continue
-        first = patterns[0].search(code)
-        if first is None or not all(each.search(code) for each in patterns[1:]):
+        first = index.find_first(patterns[0])
+        if first is None or not all(map(index.find_first, patterns[1:])):
             continue
         thing = first.groupdict().get("thing") or ""
         if thing and thing.casefold().rstrip("s") in purpose.prose:

@@ -15,6 +15,7 @@ from hermes.skills.scanner.finding import (
     find_fenced_python,
     line_number,
 )
+from hermes.skills.scanner.literal_search import find_matches
 from hermes.skills.scanner.other_languages import find_other_actions
 from hermes.skills.scanner.patterns import load_pattern
 from hermes.skills.scanner.purpose import DeclaredPurpose
@@ -167,7 +168,7 @@ def _shift_lines(
 def find_embedded_programs(text: str) -> Iterator[tuple[int, str, str]]:
     """Programs within shell: `python -c "…"`, `perl -e '…'`, `node <<'EOF'`."""
     for pattern in (_CODE_ARGUMENT, _CODE_HEREDOC):
-        for found in pattern.finditer(text):
+        for found in find_matches(pattern, text):
             language = _INTERPRETER_SUFFIXES[re.sub(r"[\d.]", "", found["by"])]
             yield line_number(text, found.start()), language, found["code"]
 

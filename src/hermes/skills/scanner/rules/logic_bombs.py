@@ -7,7 +7,8 @@ from pathlib import PurePosixPath
 
 from hermes.skills.scanner.deobfuscation import remove_case_patterns
 from hermes.skills.scanner.finding import ScanFinding, line_number
-from hermes.skills.scanner.patterns import load_pattern, may_match
+from hermes.skills.scanner.literal_search import find_first
+from hermes.skills.scanner.patterns import load_pattern
 from hermes.skills.scanner.purpose import DeclaredPurpose
 from hermes.skills.scanner.python.actions import find_python_actions
 from hermes.skills.scanner.python.static_values import PythonModule, last_name, parse_python
@@ -241,16 +242,10 @@ def _find_in_other_code(text: str) -> Iterator[tuple[int, str]]:
     code = "\n".join(
         "" if line.lstrip().startswith(("#", "//")) else line for line in text.split("\n")
     )
-    lowered = code.casefold()
-    kinds = {
-        kind: pattern
-        for kind in ("watched", "who", "count", "when", "again", "chance")
-        if may_match(pattern := load_pattern("conditions", f"shell_{kind}"), lowered)
-    }
-    if not kinds or not load_pattern("conditions", "harm").search(code):
+    if not find_first(load_pattern("conditions", "harm"), code):
         return
-    for kind, pattern in kinds.items():
-        if found := pattern.search(code):
+    for kind in ("watched", "who", "count", "when", "again", "chance"):
+        if found := find_first(load_pattern("conditions", f"shell_{kind}"), code):
             yield line_number(code, found.start()), kind
 
 

@@ -14,9 +14,9 @@ import msgspec
 
 from hermes.skills.scanner.action import is_remote_host
 from hermes.skills.scanner.finding import NpmManifest, ScanFinding, line_number
+from hermes.skills.scanner.literal_search import find_first, find_matches
 from hermes.skills.scanner.patterns import (
     load_pattern,
-    may_match,
     read_popular_packages,
     replace_separators,
 )
@@ -98,7 +98,7 @@ def find_required_packages(path: str, text: str) -> Iterator[tuple[int, str]]:
     for found in _INLINE_SCRIPT_METADATA.finditer(text):
         line = line_number(text, found.start())
         yield from ((line, name) for name in re.findall(r"[\"']([A-Za-z0-9][\w.-]*)", found[1]))
-    for found in _INSTALL_COMMAND.finditer(text):
+    for found in find_matches(_INSTALL_COMMAND, text):
         line = line_number(text, found.start())
         names = _parse_install_arguments(found["arguments"])
         # A runner installs one package: the words after it are a command and its arguments.
@@ -249,16 +249,14 @@ def _find_index_urls(path: str, code: str) -> Iterator[tuple[int, str]]:
         patterns = (*_INDEX_PATTERNS, _REGISTRY_SETTING)
     elif _LOCK_FILES.fullmatch(name):
         patterns = (_LOCKED_URL,)
-    lowered = code.casefold()
     for pattern in patterns:
-        for found in pattern.finditer(code) if may_match(pattern, lowered) else ():
+        for found in find_matches(pattern, code):
             yield found.start(), next(each for each in found.groups() if each)
 
 
 def _check_hashes(path: str, code: str, purpose: DeclaredPurpose) -> Iterator[ScanFinding]:
     """Hashes of packages that are removed or missing."""
-    removed = may_match(_HASH_REMOVAL, code.casefold()) and _HASH_REMOVAL.search(code)
-    if (found := removed or None) and not _HASH_WORDS.search(purpose.summary):
+    if (found := find_first(_HASH_REMOVAL, code)) and not _HASH_WORDS.search(purpose.summary):
         cause = f"it removes the hashes of packages: {' '.join(found[0].split())[:60]!r}"
         yield ScanFinding("dependency", path, line_number(code, found.start()), cause)
     if PurePosixPath(path).name.casefold() in ("package-lock.json", "npm-shrinkwrap.json"):

@@ -10,12 +10,13 @@ import msgspec
 from hermes.core.foreign_text import one_line
 from hermes.core.messages import Value
 from hermes.skills.scanner.finding import CODE_FENCE, ScanFinding, line_number
+from hermes.skills.scanner.literal_search import find_matches
 from hermes.skills.scanner.patterns import (
+    LazyPattern,
     collect_trigrams,
     find_required_literals,
     load_pattern,
     load_patterns,
-    may_match,
     read_pattern_file,
 )
 from hermes.skills.scanner.purpose import DeclaredPurpose
@@ -52,9 +53,7 @@ def check_prose(file: str, text: str, purpose: DeclaredPurpose) -> Iterator[Scan
     """`text` is normalized already."""
     lowered = _LONG_LINE.sub("\\g<0>\n", text.casefold())
     for rule in (*load_patterns("prose", "orders"), *load_patterns("prose", "foreign_orders")):
-        if not may_match(rule.pattern, lowered):
-            continue
-        for found in rule.pattern.finditer(lowered):
+        for found in find_matches(rule.pattern, lowered):
             line = line_number(lowered, found.start())
             told = is_instruction(lowered, found, rule.cause)
             told = told and not (
@@ -141,14 +140,14 @@ class ProseSentence(Value, frozen=True):
 
 
 @cache
-def _load_sentence_rules() -> tuple[dict[str, re.Pattern[str]], tuple[SentenceRule, ...]]:
-    ideas: dict[str, re.Pattern[str]] = {}
+def _load_sentence_rules() -> tuple[dict[str, LazyPattern], tuple[SentenceRule, ...]]:
+    ideas: dict[str, LazyPattern] = {}
     rules: list[SentenceRule] = []
     for name in ("sentence_rules", "sentence_giveaways"):
         data = read_pattern_file(name)
         for idea, pattern in data["ideas"].items():
             joined = pattern.replace("\n", "").replace("[^.]", r"[^\n]")
-            ideas[idea] = re.compile(joined, _PATTERN_FLAGS)
+            ideas[idea] = LazyPattern(joined, _PATTERN_FLAGS)
         rules += msgspec.convert(data["rules"], list[SentenceRule])
     return ideas, tuple(rules)
 
