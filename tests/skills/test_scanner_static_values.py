@@ -12,7 +12,9 @@ from hermes.skills.scanner.python.static_values import (
 
 
 def folded(text: str) -> object:
-    return ConstantFolder(find_constants(ast.parse(text))).fold(ast.parse(text).body[-1].value)  # type: ignore[attr-defined]
+    tree = ast.parse(text)
+    constants = find_constants(list(ast.walk(tree)))
+    return ConstantFolder(constants).fold(tree.body[-1].value)  # type: ignore[attr-defined]
 
 
 @pytest.mark.parametrize(

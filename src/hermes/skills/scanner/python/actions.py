@@ -102,7 +102,7 @@ _VARIABLE_READS = ("os.getenv", "os.environ.get", "os.environ.pop")
 _WRITE_ACTION_KINDS = ("agent", "workflows", "names", "access", "stays", "tracks", "privilege")
 
 
-@lru_cache(maxsize=64)
+@lru_cache(maxsize=1024)
 def find_python_actions(file: str, text: str) -> tuple[SkillAction, ...]:
     """Several checks ask for those of one file."""
     try:

@@ -7,7 +7,7 @@ import codecs
 import operator
 import re
 import zlib
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property, lru_cache
 from typing import Any
 
@@ -225,10 +225,10 @@ def _to_bytes(value: str | bytes) -> bytes:
     return value if isinstance(value, bytes) else value.encode()
 
 
-def find_constants(tree: ast.AST) -> dict[str, FoldedValue]:
+def find_constants(nodes: Sequence[ast.AST]) -> dict[str, FoldedValue]:
     """Names that are assigned exactly once, with a constant value."""
     assigned: dict[str, list[ast.expr]] = {}
-    for node in ast.walk(tree):
+    for node in nodes:
         if isinstance(node, ast.Assign) and len(node.targets) == 1:
             target = node.targets[0]
             if isinstance(target, ast.Name):
@@ -260,13 +260,13 @@ MAX_RESOLVE_DEPTH = 40
 class NameResolver:
     """Resolves aliases: `import os as o`, `s = o.system`, `getattr(o, "sys" "tem")`."""
 
-    def __init__(self, tree: ast.AST, constants: Mapping[str, FoldedValue]) -> None:
+    def __init__(self, nodes: Sequence[ast.AST], constants: Mapping[str, FoldedValue]) -> None:
         self._constants = constants
         self._known: dict[str, str] = {}
         self._paths: dict[str, ast.expr] = {}
-        for node in ast.walk(tree):
+        for node in nodes:
             self._learn_import(node)
-        for node in ast.walk(tree):
+        for node in nodes:
             if isinstance(node, ast.Assign) and len(node.targets) == 1:
                 self._learn(node.targets[0], node.value)
             elif isinstance(node, ast.AnnAssign | ast.NamedExpr) and node.value is not None:
@@ -409,11 +409,11 @@ class PythonModule:
 
     @cached_property
     def constants(self) -> dict[str, FoldedValue]:
-        return find_constants(self.tree)
+        return find_constants(self.nodes)
 
     @cached_property
     def names(self) -> NameResolver:
-        return NameResolver(self.tree, self.constants)
+        return NameResolver(self.nodes, self.constants)
 
     @cached_property
     def strings(self) -> list[Any]:

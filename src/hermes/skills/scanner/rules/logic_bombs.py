@@ -100,6 +100,7 @@ class _ConditionAnalyzer:
         self._module = module
         self._known: dict[str, set[str]] = {}
         self._own_kinds: dict[ast.AST, tuple[set[str], set[str]]] = {}
+        self._harmful: dict[ast.AST, bool] = {}
         self._counted = {
             _base_name(node.target) for node in module.nodes if isinstance(node, ast.AugAssign)
         } | {
@@ -112,24 +113,11 @@ class _ConditionAnalyzer:
             for action in find_python_actions(path, text)
             if action.kind in _SERIOUS_ACTION_KINDS
         ]
+        values = [(name, value) for name, value in _find_named_values(module) if name]
         for _ in range(3):
-            self._propagate_kinds()
-
-    def _propagate_kinds(self) -> None:
-        for node in self._module.nodes:
-            if isinstance(node, ast.Assign):
-                for target in node.targets:
-                    self._add_kinds(_base_name(target), self._classify(node.value))
-            elif isinstance(node, ast.AnnAssign | ast.NamedExpr) and node.value is not None:
-                self._add_kinds(_base_name(node.target), self._classify(node.value))
-            elif isinstance(node, ast.FunctionDef):
-                for each in ast.walk(node):
-                    if isinstance(each, ast.Return) and each.value is not None:
-                        self._add_kinds(node.name, self._classify(each.value))
-
-    def _add_kinds(self, name: str, kinds: set[str]) -> None:
-        if name and kinds:
-            self._known.setdefault(name, set()).update(kinds)
+            for name, value in values:
+                if kinds := self._classify(value):
+                    self._known.setdefault(name, set()).update(kinds)
 
     def _classify(self, value: ast.AST) -> set[str]:
         if value not in self._own_kinds:
@@ -191,6 +179,12 @@ class _ConditionAnalyzer:
         return large and bool(names & self._counted)
 
     def _is_harmful(self, body: ast.AST) -> bool:
+        """Computed once for each body: that of many conditions is the whole module."""
+        if body not in self._harmful:
+            self._harmful[body] = self._contains_harm(body)
+        return self._harmful[body]
+
+    def _contains_harm(self, body: ast.AST) -> bool:
         first = getattr(body, "lineno", 1)
         last = getattr(body, "end_lineno", None) or 1 << 30
         if any(first <= line <= last for line in self._action_lines):
@@ -198,6 +192,19 @@ class _ConditionAnalyzer:
         called = {last_name(each.func) for each in ast.walk(body) if isinstance(each, ast.Call)}
         overwrites = "open" in called and _MASS_OVERWRITE.search(ast.unparse(body))
         return bool(overwrites) or bool(called & _HARMFUL_CALLS)
+
+
+def _find_named_values(module: PythonModule) -> Iterator[tuple[str, ast.expr]]:
+    """What is assigned to a name, or returned by a function of that name."""
+    for node in module.nodes:
+        if isinstance(node, ast.Assign):
+            yield from ((_base_name(target), node.value) for target in node.targets)
+        elif isinstance(node, ast.AnnAssign | ast.NamedExpr) and node.value is not None:
+            yield _base_name(node.target), node.value
+        elif isinstance(node, ast.FunctionDef):
+            for each in ast.walk(node):
+                if isinstance(each, ast.Return) and each.value is not None:
+                    yield node.name, each.value
 
 
 def _classify_text(value: ast.AST) -> tuple[set[str], set[str]]:
