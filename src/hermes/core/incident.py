@@ -229,7 +229,7 @@ class Incident(Value, kw_only=True, frozen=True):
 
     @property
     def fine_since(self) -> datetime | None:
-        """Since when its checks pass, where the work on it found that it is over by itself."""
+        """Since when its checks pass, where the work on it found that it is over."""
         found = self.diagnosis
         return found.fine_since if found is not None and self.status in QUIET_STATUS else None
 
