@@ -96,15 +96,14 @@ def test_the_source_decides_whether_another_form_may_be_printed(command: str, fo
         "cat app.yml | sort | head -3",
         "grep host app.yml | cut -d: -f2",
         "awk '{print $1}' app.yml",
-        "awk -F: '$2 > 3 {n++; print substr($0, 30)} END {printf \"%s\\n\", n}' app.yml",
         "awk '{print substr($0, 1, 80)}' app.yml",
-        "sed -n 's/^host: *//p; s/[\" ]//g' app.yml",
+        "sed -n 's/^host: *//p' app.yml",
+        "sed 's/[\" ]//g' web.yml",
         "sed 's/[0-9]\\+/N/g' app.yml",
         'jq -r \'.items[] | select(.name | test("a.b")) | "\\(.name) \\(.port)"\' app.yml',
         "paste -sd, app.yml | column -t -s,",
         "tr 'a-z' 'A-Z' < app.yml",
         "tr -d '\\r' < app.yml",
-        "tr ':' '\\n' < app.yml",
         "sha256sum app.yml | cut -c1-12",
         "ls app.yml | rev | cut -d. -f1 | rev",
         "rev app.yml | rev",
@@ -119,6 +118,37 @@ def test_the_source_decides_whether_another_form_may_be_printed(command: str, fo
 )
 def test_what_keeps_the_form_or_holds_no_secret_is_plain(command: str, folder: Path) -> None:
     assert "secret-read" not in read(command, folder).effects
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        "cut -d: -f2 FILE.yml",
+        "grep word FILE.yml | cut -d: -f2-",
+        "cat FILE.yml | cut -c 15-",
+        "awk -F: '{print $2}' FILE.yml",
+        "awk -F: '$2 > 3 {n++; print substr($0, 30)} END {print n}' FILE.yml",
+        "sed -n 's/.*word: //p' FILE.yml",
+        "grep -oE '[^ ]+$' FILE.yml",
+        "tr ':' '\\n' < FILE.yml",
+        "tail -c 14 FILE.yml",
+        "yq .database.password FILE.yml",
+        "column -s: -t FILE.yml",
+        "dd if=FILE.yml skip=30 bs=1",
+        "mapfile -t a < FILE.yml; echo ${a[2]#*: }",
+        "set -- $(grep word FILE.yml); echo $2",
+        "printf '%s' \"$(cut -d: -f2 FILE.yml)\"",
+        "cut -d: -f2 [a-w]*.yml -- FILE.yml",
+    ],
+)
+def test_a_value_without_its_name_asks_only_where_the_name_is_what_shows_it(
+    command: str, folder: Path
+) -> None:
+    (folder / "own.yml").write_text("  token: ghp_" + "aB3dE6gH9jK2mN5pQ8rS1tU4vW7xY0zA1bC2\n")
+    assert "secret-read" in read(command.replace("FILE", "app"), folder).effects
+    if "*" not in command:
+        assert "secret-read" not in read(command.replace("FILE", "web"), folder).effects
+        assert "secret-read" not in read(command.replace("FILE", "own"), folder).effects
 
 
 @pytest.mark.parametrize(

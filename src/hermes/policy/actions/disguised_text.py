@@ -2,7 +2,8 @@
 
 What a command prints is cleaned of secrets by their form. A program that is not known to keep lines
 as they are may change it, so the source of the text decides: files are looked into, also compressed
-ones. What cannot be looked into counts as a source of secrets.
+ones. What cannot be looked into counts as a source of secrets. A program that prints parts of lines
+leaves out the names by which values are recognised: small files that it reads are looked into.
 """
 
 import bz2
@@ -22,12 +23,15 @@ from hermes.policy.actions.action_effects import ActionStep
 from hermes.policy.actions.confinement_profile import git_verb
 from hermes.policy.commands.effects import word_set
 from hermes.policy.programs.changed_form import changes_form
+from hermes.policy.programs.printed_parts import prints_parts, selected_lines
 
 CleanText = Callable[[str], str]
 """Returns a text without its secrets, and the text itself when it has none."""
 
 MAX_SOURCE_BYTES = 8 << 20
 """A larger file is not looked into, and counts as one with secrets."""
+MAX_SETTINGS_BYTES = 64 << 10
+_VALUE = re.compile(r"[^\s=:;,\"'{}\[\]<>]{4,}")
 _MAX_FILES = 50
 _NAME_PRINTERS = word_set(
     "ls stat du df wc file readlink realpath basename dirname find fd tree md5sum sha1sum sha256sum"
@@ -60,6 +64,13 @@ def mark_disguised_text(
         if name != restored and changes_form(name, step.argv[1:])
     ]
     source = _find_source(steps, clean) if disguising else ""
+    if not source and clean is not None:
+        disguising = [
+            step
+            for name, step in zip(names, steps, strict=True)
+            if prints_parts(name, step.argv[1:])
+        ]
+        source = _find_small_source(steps, clean) if disguising else ""
     if not source:
         return tuple(steps)
     return tuple(_mark(step, source) if step in disguising else step for step in steps)
@@ -91,6 +102,50 @@ def _find_source(steps: Sequence[ActionStep], clean: CleanText | None) -> str:
             if path not in step.changes and (why := _why_secret(path, clean)):
                 return why
     return ""
+
+
+def _find_small_source(steps: Sequence[ActionStep], clean: CleanText) -> str:
+    """The first small file with a value that only its name shows to be a secret.
+
+    Logs and data are larger, and read all the time."""
+    for step in steps:
+        name = posixpath.basename(step.program)
+        if name in _NAME_PRINTERS and name not in ("echo", "printf"):
+            continue
+        selected = selected_lines(name, step.argv[1:])
+        for path in step.paths:
+            if "…" in path or path.startswith(("/dev/", "/proc/", "/sys/")):
+                continue
+            found = glob.glob(path) if re.search(r"[*?\[]", path) else [path]  # noqa: PTH207
+            for file in filter(_is_small_file, found[:_MAX_FILES]):
+                if _names_secrets(file, selected, clean):
+                    return f"secrets of {file}"
+    return ""
+
+
+def _names_secrets(path: str, selected: re.Pattern[str] | None, clean: CleanText) -> bool:
+    try:
+        with open(path, encoding="utf-8", errors="replace") as file:  # noqa: PTH123
+            text = file.read(MAX_SETTINGS_BYTES)
+    except OSError:
+        return True
+    lines = (line for line in text.splitlines() if selected is None or selected.search(line))
+    return any(_has_nameless_value(line, clean(line), clean) for line in lines)
+
+
+def _has_nameless_value(line: str, cleaned: str, clean: CleanText) -> bool:
+    if line == cleaned:
+        return False
+    words = _VALUE.findall(line)
+    return any(word not in cleaned and clean(word) == word for word in words)
+
+
+def _is_small_file(path: str) -> bool:
+    try:
+        status = os.stat(path)  # noqa: PTH116
+    except OSError:
+        return False
+    return stat.S_ISREG(status.st_mode) and status.st_size <= MAX_SETTINGS_BYTES
 
 
 def _prints_state(step: ActionStep) -> bool:
