@@ -80,6 +80,7 @@ def test_output_with_an_end_goes_its_way(command: str) -> None:
         "curl http://127.0.0.1:8080/admin/delete?id=1",
         "curl 'http://127.0.0.1:8080/manager/text/undeploy?path=/app'",
         "wget -qO- 'http://10.0.0.5/jobs?action=kill'",
+        "curl -I http://localhost/shutdown",
     ],
 )
 def test_a_request_that_carries_a_file_or_acts_asks(command: str) -> None:
@@ -91,7 +92,7 @@ def test_a_request_that_carries_a_file_or_acts_asks(command: str) -> None:
     [
         "curl -s http://127.0.0.1/$(date +%F)",
         "curl http://$(hostname)/health 2>&1",
-        "curl -I http://localhost/shutdown",
+        "curl -I https://docs.example.com/shutdown",
         "curl -X GET http://api/shutdown-status",
         "curl -s 'http://es:9200/_search?q=action:delete'",
         "curl -s 'http://api/users?status=deleted'",

@@ -65,8 +65,9 @@ def test_a_write_may_change_just_what_was_judged(command: str, writable: tuple[s
         ("curl -s http://localhost:8080/health", (8080,)),
         ("curl -sI https://example.com", (443,)),
         ("curl http://a/ https://b:8443/x", (80, 8443)),
-        ("curl -sL http://example.com", ()),
-        ("wget -qO- http://example.com", ()),
+        ("curl -sL http://localhost:8080/", (80, 443, 8080)),
+        ("wget -qO- http://example.com", (80, 443)),
+        ("git ls-remote http://example.com:8080/a.git", ()),
     ],
 )
 def test_ports_are_those_that_the_words_name(command: str, ports: tuple[int, ...]) -> None:
@@ -118,7 +119,7 @@ def test_configuration_on_other_hosts_is_named_as_not_read() -> None:
 def test_hosts_and_datagrams_are_named_as_not_bounded() -> None:
     for command, gap in (
         ("curl -s http://localhost:8080/health", "which host it connects to on TCP port 8080"),
-        ("curl -sL http://example.com", "TCP connections to any host and port"),
+        ("git ls-remote http://example.com/a", "TCP connections to any host and port"),
         ("ping -c 1 example.com", "UDP datagrams"),
     ):
         found = decided(command)

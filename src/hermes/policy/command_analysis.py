@@ -51,6 +51,7 @@ from hermes.policy.programs import (
     wrappers,
 )  # fmt: skip
 from hermes.policy.programs.configuration import mark_chosen_configuration
+from hermes.policy.programs.connection_words import mark_connection_words
 from hermes.policy.programs.remote_commands import mark_remote_command
 from hermes.policy.programs.table_effects import apply_table
 
@@ -388,6 +389,7 @@ class CommandWalker:
             return
         self._check_own(call)
         network.mark_unknown_text_sent(call)
+        mark_connection_words(call)
         mark_privileged_read(call)
         if call.argv or call.effects:
             self.kept += 1

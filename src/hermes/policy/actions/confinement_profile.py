@@ -51,6 +51,7 @@ _DEFAULT_PORTS = {
 _NO_CHANGES: tuple[tuple[str, ...], tuple[str, ...], RepositoryAccess] = ((), (), "")
 _PROCESS_NAME_OPTION = re.compile(r"-[A-Za-z0-9]*p[A-Za-z0-9]*|--processes|--programs?")
 _FOLLOW_REDIRECT_OPTIONS = frozenset({"-L", "--location", "--location-trusted", "--follow", "-F"})
+_WEB_PORTS = frozenset({80, 443})
 _GIT_RECORD_VERBS = word_set("add commit fetch branch tag notes gc worktree stash")
 """Verbs of git that change only the repository data."""
 _GIT_SETTING_VERBS = word_set(
@@ -399,12 +400,12 @@ def _sqlite_lock_files(program: str, step: ActionStep) -> tuple[str, ...]:
 
 
 def named_ports(step: ActionStep) -> tuple[int, ...]:
-    """The TCP ports named in the arguments; empty when it could be any."""
-    if _FOLLOW_REDIRECT_OPTIONS.intersection(step.flags) or posixpath.basename(step.program) in (
-        "wget",
-        "wget2",
-    ):
-        return ()
+    """The TCP ports named in the arguments; empty when it could be any.
+
+    A redirect may lead to the usual ports of web servers, not to any other server behind the one
+    that was asked.
+    """
+    follows = posixpath.basename(step.program) in ("wget", "wget2")
     found: set[int] = set()
     for word in step.argv[1:]:
         for scheme, address in _URL.findall(word):
@@ -416,4 +417,6 @@ def named_ports(step: ActionStep) -> tuple[int, ...]:
     for path in step.paths:
         if path.startswith(("/dev/tcp/", "/dev/udp/")) and path.rpartition("/")[2].isdigit():
             found.add(int(path.rpartition("/")[2]))
+    if found and (follows or _FOLLOW_REDIRECT_OPTIONS.intersection(step.flags)):
+        found |= _WEB_PORTS
     return tuple(sorted(port for port in found if 0 < port < 65_536))

@@ -23,7 +23,7 @@ from hermes.policy.commands.placeholders import (
     starts_unknown,
 )
 from hermes.policy.commands.scope import ShellScope, VariableValue
-from hermes.policy.commands.server_settings import are_harmless_options
+from hermes.policy.commands.server_settings import SAFE_ENCODING, are_harmless_options
 from hermes.policy.commands.syntax import Node, ShellSyntaxError
 from hermes.policy.commands.tables import find_program, path_lists, variable_decides_code
 
@@ -313,6 +313,10 @@ def check_exported_variable(call: ProgramCall, name: str, value: VariableValue) 
     The names that are known to do so are in the tables; this is for all others.
     """
     _check_request_log(call, name, value)
+    if name == "PGCLIENTENCODING" and not all(map(_SAFE_ENCODING.match, _as_tuple(value))):
+        call.dynamic(f"{name} sets an encoding in which quotes end elsewhere")
+    if name.startswith(_SENT_VARIABLES) and any(map(_LINE_BREAK.search, _as_tuple(value))):
+        call.mark("network-out", f"{name} holds a line break: more is sent")
     if is_harmless_variable(name) and name.startswith(_SENT_VARIABLES):
         sent = () if _connects_to_socket(call) else _as_tuple(value)
         for text in filter(has_untrusted_text, sent):
@@ -373,6 +377,8 @@ def is_inherited_setting(text: str, scope: ShellScope) -> bool:
     return bool(found and is_harmless_variable(found[1]) and found[2] not in scope.variables)
 
 
+_SAFE_ENCODING = re.compile(SAFE_ENCODING, re.IGNORECASE)
+_LINE_BREAK = re.compile(r"[\r\n]")
 _SENT_VARIABLES = ("PG", "MYSQL_", "REDISCLI_", "AWS_", "TF_VAR_")
 """Variables whose values clients send to a server."""
 

@@ -41,6 +41,18 @@ _SIZE_SETTING = re.compile(
 )
 
 
+SAFE_ENCODING = (
+    r"(?:utf-?8\w*|unicode|sql_ascii|ascii|binary|latin-?\d+|iso[_-]?8859[_-]?\d+|koi8\w*"
+    r"|(?:win|cp|windows-)125\d|default)\b"
+)
+UNSAFE_ENCODING = re.compile(
+    r"(?:client_encoding\s*=|\\encoding\s|default[-_]character[-_]set[=\s]|character_set\w*\s*:?="
+    rf"|\bset\s+(?:names|character\s+set|charset)\b|(?:^|[;\s])\\?charset\s)\W*(?!\W|{SAFE_ENCODING})",
+    re.I,
+)
+"""A setting of a client. In others than these, a letter may end with the code of a backslash."""
+
+
 def sets_only_sizes(tokens: Sequence[str]) -> bool:
     """Return whether a SET of MySQL gives the server only sizes, times and usual switches."""
     names = [name for name, sign in pairwise(tokens) if sign in ("=", ":=")]

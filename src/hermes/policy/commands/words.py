@@ -82,6 +82,7 @@ class WordReader:
         self.output = output
         self.parameters = ParameterExpander(scope, self._piece)
         self.out: list[str] = []
+        self._splits = True
 
     def fields(self, start: int, end: int) -> WordFields:
         """An argument: split, brace-expanded, with active globs."""
@@ -101,7 +102,9 @@ class WordReader:
 
     def value(self, start: int, end: int) -> str:
         """The value of an assignment, or a here-string: not split, no globs."""
+        self._splits = False
         joined = self._read(start, end, self._unquoted)
+        self._splits = True
         plain = (
             expansions.restore_literal_braces(joined)
             .replace(WORD_BREAK, " ")
@@ -293,7 +296,7 @@ class WordReader:
     def _insert(self, value: VariableValue, quoted: bool) -> None:
         """Inserts a value: in quotes unchanged, outside split and with active globs."""
         pieces = value if isinstance(value, tuple) else (value,)
-        if quoted:
+        if quoted or not self._splits:
             self.out.append(
                 WORD_BREAK.join(
                     EMPTY_QUOTE + piece.replace(ANY_WORDS, ANY_WORD) for piece in pieces

@@ -6,7 +6,7 @@ from hermes.policy.commands.calls import ProgramCall
 from hermes.policy.commands.effects import word_set
 from hermes.policy.commands.placeholders import ANY_WORD, display_text, has_untrusted_text
 from hermes.policy.commands.tables import ProgramEntry, parse_arguments
-from hermes.policy.programs.network import mark_address
+from hermes.policy.programs.addresses import mark_address
 from hermes.policy.programs.table_effects import apply_table
 
 

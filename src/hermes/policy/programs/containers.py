@@ -18,7 +18,7 @@ from hermes.policy.commands.tables import (
     find_program,
     parse_arguments,
 )
-from hermes.policy.programs.network import mark_address
+from hermes.policy.programs.addresses import mark_address
 from hermes.policy.programs.system import mark_printed_environment
 from hermes.policy.programs.table_effects import apply_table
 

@@ -13,6 +13,7 @@ from hermes.policy.commands.placeholders import (
     is_fully_known,
     literal_text,
 )
+from hermes.policy.commands.server_settings import UNSAFE_ENCODING
 from hermes.policy.commands.tables import ProgramEntry, find_program, parse_arguments
 from hermes.policy.programs.sql import is_complete_statement, mark_sql_effects
 from hermes.policy.programs.table_effects import apply_table
@@ -23,12 +24,25 @@ _READ_ONLY_DOT_COMMAND = re.compile(
 )
 
 
+_MYSQL_CLIENTS = word_set("mysql mariadb mycli mysqlsh")
+_OTHER_SPELLING = re.compile(
+    r"--(?:loose|enable|maximum)[-_]|--(?:skip|disable)[-_](?!column|ssl|auto|line|reconnect|pager"
+    r"|comments|progress|named|tee\b|safe)"
+)
+"""Every option of these clients has such forms."""
+
+
 def sql_client(call: ProgramCall, entry: ProgramEntry) -> str:
     """psql, mysql, clickhouse-client, sqlcmd…: the SQL is in options or in stdin."""
     apply_table(call, entry)
     found = parse_arguments(call.argv[1:], entry.grammar)
     if host := found.value("-h", "--host", "-S", "--server"):
         call.set_target(host=host)
+    for word in call.argv[1:]:
+        if call.program in _MYSQL_CLIENTS and _OTHER_SPELLING.match(word):
+            call.dynamic(f"{display_text(word)} is another spelling of an option")
+    if UNSAFE_ENCODING.search(unquote(" ".join([*call.argv[1:], call.stdin or ""]))):
+        call.dynamic(f"{call.program} gets an encoding in which quotes end elsewhere")
     asked = any(rule.does == ("sql",) and found.names() & rule.names for rule in entry.option_rules)
     quiet = any(
         rule.does[0] == "only" and found.names() & rule.names for rule in entry.option_rules

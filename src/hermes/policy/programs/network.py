@@ -3,80 +3,27 @@
 import re
 from itertools import pairwise
 from posixpath import basename
-from urllib.parse import unquote
 
 from hermes.policy.commands.calls import LOCAL_HOST, LOOPBACK_HOST, ProgramCall
 from hermes.policy.commands.effects import word_set
 from hermes.policy.commands.placeholders import (
     ANY_WORD,
     SYSTEM_NAME,
-    UNKNOWN_TEXT,
     display_text,
     has_untrusted_text,
-    literal_text,
 )
 from hermes.policy.commands.tables import ParsedArguments, ProgramEntry, parse_arguments
+from hermes.policy.programs.addresses import (
+    CLOUD_METADATA_HOST,
+    URL,
+    addresses_meant,
+    classify_host,
+    mark_acting_addresses,
+    mark_address,
+)
 from hermes.policy.programs.resource_access import access_of, is_on_remote_host
 from hermes.policy.programs.table_effects import apply_table
 
-_URL = re.compile(
-    r"(?:([a-zA-Z][\w+.-]*)://)?(?:([^/@]*)@)?(\[[0-9a-fA-F:.]+\]|[^/:?#]*)(?::([^/?#]*))?(.*)",
-    re.S,
-)
-_CLOUD_METADATA_HOST = re.compile(
-    r"(?:169\.254\.169\.254|169\.254\.170\.\d+|100\.100\.100\.200|\[?fd00:ec2::254\]?|metadata"
-    r"|instance-data(?:\.ec2\.internal)?"
-    r"|metadata\.google\.internal|metadata\.goog|metadata\.azure\.\w+|2852039166|0xa9fea9fe"
-    r"|0251\.0376\.0251\.0376|169\.16689662|0xa9\.0xfe\.0xa9\.0xfe)\.?\Z",
-    re.I,
-)
-_SECRET_ADDRESS = re.compile(
-    r"/api/v1/(?:[^?]*/)?secrets(?:[/?]|\Z)|/v1/(?:secret|kv|auth/token|identity)/|/v2/keys(?:[/?]|\Z)"
-    r"|/actuator/(?:env|heapdump|configprops)\b|/\.(?:env|git/config|aws/|ssh/|htpasswd|npmrc)"
-    r"|/(?:latest|computeMetadata|metadata)/(?:meta-data/iam|v1/[^?]*/token|identity)",
-    re.I,
-)
-"""Addresses at which clusters, stores of keys and frameworks hand out secrets to anybody."""
-_ENCODED_DATA = re.compile(r"[0-9a-fA-F]{24,}|[A-Za-z0-9+_-]{48,}")
-
-
-def mark_address(call: ProgramCall, url: str) -> None:
-    """Marks the effects of fetching a URL or contacting a host."""
-    found = _URL.match(url.strip())
-    if found is None:
-        return
-    if re.search(r"[\x00-\x1f]", url.strip()):
-        call.mark("network-out", "a line break in an address: more is sent")
-    scheme, user, host, port, rest = found.groups()
-    plain = unquote(literal_text(rest))  # outside quotes, the shell may take `?` for a wildcard
-    if _QUERY_METHOD.search(plain) or _ACTING_ADDRESS.search(plain):
-        call.mark("network-out", f"{display_text(rest)} may be taken for a change")
-    if scheme and scheme.lower() == "file":
-        _read_file_address(call, host + rest)
-        return
-    if _CLOUD_METADATA_HOST.match(host) or _is_numeric_host(host):
-        call.mark("secret-read", f"{display_text(host)} hands out credentials of the machine")
-    if _SECRET_ADDRESS.search(unquote(rest)):
-        call.mark("secret-read", f"{display_text(rest)} hands out secrets")
-    if scheme and scheme.lower() not in ("http", "https", "ws", "wss", "tcp", "udp"):
-        call.mark("network-out", f"{display_text(scheme)}:// is not a plain fetch")
-    # A port that is only known at run time may be the end of a user name, with a host behind it.
-    before = port if port and has_untrusted_text(port) else user or ""
-    call.mark(*_classify_host(host, rest, before))
-    call.set_target(host=host)
-
-
-_QUERY_METHOD = re.compile(r"[?&](?:_|x-)?(?:http_?)?method=(?!get\b|head\b|options\b)", re.I)
-_ACTING_WORDS = (
-    r"(?:delete|remove|undeploy|deploy|redeploy|(?:safe)?restart|shutdown|poweroff|reboot|stop|kill"
-    r"|terminate|drop|purge|wipe|truncate|destroy|disable|uninstall|exec|eval|expire_?sessions)"
-)
-_ACTING_ADDRESS = re.compile(
-    rf"/[^/?#]+/{_ACTING_WORDS}(?:[/?#]|\Z)|/{_ACTING_WORDS}\?"
-    rf"|[?&](?:action|cmd|command|op|operation|do|task)={_ACTING_WORDS}\b",
-    re.I,
-)
-"""Some servers do at a plain GET what the address says; a page at the top is a page."""
 _HEADER_METHOD = re.compile(
     r"\s*(?:x-)?(?:http-)?method(?:-override)?\s*:\s*(?!get\b|head\b|options\b)|\s*x-original-",
     re.I,
@@ -89,39 +36,6 @@ def _mark_chosen_method(call: ProgramCall, header: str) -> None:
         call.mark("network-out", f"{display_text(header)} makes it another request")
 
 
-def _read_file_address(call: ProgramCall, path: str) -> None:
-    """`%2e` is a dot, and curl knows braces and ranges."""
-    plain = re.sub(r"%([0-9a-fA-F]{2})", lambda found: chr(int(found[1], 16)), path)
-    call.reads(plain)
-    if re.search(r"[{\[]", plain):
-        call.mark("secret-read", f"{display_text(path)} stands for files that are not named")
-
-
-def _is_numeric_host(host: str) -> bool:
-    """An address written as one number, which is done only to hide it."""
-    return re.fullmatch(r"\d{8,10}|0x[0-9a-fA-F]{8}", host) is not None
-
-
-def _classify_host(host: str, rest: str, user: str) -> tuple[str, str]:
-    shown = display_text(host)
-    if has_untrusted_text(host) or has_untrusted_text(user):
-        return "network-out", f"connects to {shown}, only known at run time"
-    if LOCAL_HOST.match(host.replace(SYSTEM_NAME, "0")):
-        if has_untrusted_text(rest) and not LOOPBACK_HOST.match(host):
-            return "network-out", f"sends what is only known at run time to {shown}"
-        return "network-local", f"connects to {shown}"
-    if UNKNOWN_TEXT.search(host + rest + user):
-        return "network-out", f"sends what is only known at run time to {shown}"
-    if (
-        "?" in literal_text(rest)
-        or user
-        or _ENCODED_DATA.search(host + rest)
-        or any(len(one) > 40 for one in host.split("."))
-    ):
-        return "network-out", f"sends data to {shown} in the address"
-    return "network-read", f"asks {shown}"
-
-
 def curl(call: ProgramCall, entry: ProgramEntry) -> str:
     found = parse_arguments(call.argv[1:], entry.grammar)
     apply_table(call, entry)
@@ -129,6 +43,8 @@ def curl(call: ProgramCall, entry: ProgramEntry) -> str:
         call.dynamic("a word only known at run time may be an option")
     _mark_sent_data(call, found)
     urls = [*found.words, *found.values("--url")]
+    if not found.has("-g", "--globoff"):
+        urls = [each for url in urls for each in addresses_meant(call, url)]
     for url in urls:
         mark_address(call, url)
     _check_sent_files(call, found)
@@ -156,16 +72,19 @@ def curl(call: ProgramCall, entry: ProgramEntry) -> str:
 
 
 def _check_connect_options(call: ProgramCall, found: ParsedArguments, urls: list[str]) -> None:
-    """`--resolve host:port:addresses` and `--connect-to host:port:host:port` change the target."""
+    """`--resolve host:port:addresses`, `--connect-to host:port:host:port` and `--proto-default`
+    change the target."""
+    if (scheme := found.value("--proto-default") or "https") not in ("http", "https"):
+        call.mark("network-out", f"{display_text(scheme)}:// is not a plain fetch")
     split_at = re.compile(r":(?![^\[]*\])")
     targets = [split_at.split(each)[2:3] for each in found.values("--connect-to")]
     for each in found.values("--resolve"):
         targets.append(":".join(split_at.split(each)[2:]).split(","))
     for host in (host for target in targets for host in target if host):
-        if _CLOUD_METADATA_HOST.match(host):
+        if CLOUD_METADATA_HOST.match(host):
             call.mark("secret-read", f"{display_text(host)} hands out credentials of the machine")
-        for url in filter(None, map(_URL.match, map(str.strip, urls))):
-            call.mark(*_classify_host(host, url.group(5), url.group(2) or ""))
+        for url in filter(None, map(URL.match, map(str.strip, urls))):
+            call.mark(*classify_host(host, url.group(5), url.group(2) or ""))
 
 
 def _check_known_options(call: ProgramCall, found: ParsedArguments, entry: ProgramEntry) -> None:
@@ -182,7 +101,7 @@ _DAEMON_READ = re.compile(
 def _check_daemon_requests(call: ProgramCall, found: ParsedArguments, urls: list[str]) -> None:
     """A daemon of containers tells their variables, and gives out their files."""
     sockets = found.values("--unix-socket", "--abstract-unix-socket")
-    for url in filter(None, map(_URL.match, map(str.strip, urls))):
+    for url in filter(None, map(URL.match, map(str.strip, urls))):
         daemon = any(map(_CONTAINER_DAEMON.search, (*sockets, f":{url.group(4)}")))
         if (daemon or any(map(has_untrusted_text, sockets))) and not _DAEMON_READ.match(
             url.group(5)
@@ -251,7 +170,7 @@ def _mark_sent_data(call: ProgramCall, found: ParsedArguments) -> None:
         file = value.partition("@")[2] if "@" in value.partition("=")[0] else ""
         if file and not has_untrusted_text(file):
             call.reads(file)
-        local = [_URL.match(url.strip()) for url in found.words]
+        local = [URL.match(url.strip()) for url in found.words]
         near = all(one and LOCAL_HOST.match(one.group(3)) for one in local) and bool(local)
         if not (found.has("-G", "--get") and near and not file and not has_untrusted_text(value)):
             call.mark("network-out", "curl sends data")
@@ -396,12 +315,12 @@ _THIS_HOST = re.compile(
 """A loopback address or a socket; what stands before an `@` is a user, not a host."""
 _LOGIN_PROGRAMS = word_set(
     "vault bao consul nomad argocd etcdctl helm helm3 helmfile flux logcli amtool influx s3cmd oc"
-    " kubectl k stern linkerd istioctl velero"
+    " kubectl k stern linkerd istioctl velero supervisorctl"
 )
 """Clients that send a token of their configuration to whatever server they are told."""
 _LOGIN_OPTION = re.compile(
-    r"-{1,2}(?:(?:agent-)?address|(?:http-)?addr|server|endpoints?|host|alertmanager\.url"
-    r"|kube-apiserver)(?:=|\Z)"
+    r"-s(?:\Z|http)|-{1,2}(?:(?:agent-)?address|(?:http-)?addr|server(?:url)?|endpoints?|host"
+    r"|alertmanager\.url|kube-apiserver)(?:=|\Z)"
 )
 
 
@@ -421,6 +340,7 @@ def mark_unknown_text_sent(call: ProgramCall) -> None:
     if call.scope.content_tests and "network-read" in call.effects:
         tested = min(call.scope.content_tests)
         call.mark("network-out", f"whether {call.program} asks tells the result of {tested}")
+    mark_acting_addresses(call)
     if not any(map(has_untrusted_text, call.argv[1:])):
         return
     if "network-read" in call.effects or _chooses_other_host(call):
@@ -431,7 +351,7 @@ def _option_values(call: ProgramCall, pattern: re.Pattern[str]) -> list[str]:
     """The words that match, or the words after them where those are options without a value."""
     following = dict(pairwise(call.argv))
     return [
-        following.get(word, "") if word.startswith("-") and "=" not in word else word
+        following.get(word, "") if re.fullmatch(r"-[^=:]*", word) else word.removeprefix("-s")
         for word in call.argv[1:]
         if pattern.match(word)
     ]
@@ -439,7 +359,7 @@ def _option_values(call: ProgramCall, pattern: re.Pattern[str]) -> list[str]:
 
 def _mark_login(call: ProgramCall, server: str) -> None:
     for address in server.rpartition("=")[2].split(","):
-        found = _URL.match(address)
+        found = URL.match(address)
         if found and not LOCAL_HOST.match(found.group(3).replace(SYSTEM_NAME, "0")):
             call.mark("network-out", f"{call.program} logs in to {display_text(address)}")
 

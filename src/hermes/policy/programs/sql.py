@@ -480,6 +480,8 @@ def _judge_functions(call: ProgramCall, statement: list[SqlToken]) -> None:
         if token.kind not in ("word", "name"):
             continue
         if following.text != "(":
+            if (token.upper, following.upper) == ("NEXT", "VALUE"):
+                call.mark("write", "SQL: the next value of a sequence is taken")
             _judge_attribute(call, statement, at)
             continue
         if at and statement[at - 1].upper in ("AS", ")"):
@@ -487,9 +489,7 @@ def _judge_functions(call: ProgramCall, statement: list[SqlToken]) -> None:
         qualified = at > 1 and statement[at - 1].text == "."
         schema = statement[at - 2].identifier if qualified else ""
         effect = find_function_effect(token.identifier, schema)
-        if effect == "unknown" and reading:
-            call.mark(effect, f"SQL function {token.identifier}, which may do anything")
-        elif effect not in ("", "unknown"):
+        if effect and (effect != "unknown" or reading):
             call.mark(effect, f"SQL function {token.identifier}")
 
 
