@@ -137,7 +137,7 @@ class WatchProcess:
             assert self._process is not None
             assert self._process.poll() is None, (self._process.returncode, self.errors)
             assert time.monotonic() < deadline, (self.output, self.errors)
-            time.sleep(0.05)
+            time.sleep(0.2)  # what is asked may read the whole journal
 
     def records(self) -> list[JournalRecord]:
         async def read() -> list[JournalRecord]:
