@@ -125,6 +125,7 @@ def test_what_keeps_the_form_or_holds_no_secret_is_plain(command: str, folder: P
     [
         "cut -d: -f2 FILE.yml",
         "grep word FILE.yml | cut -d: -f2-",
+        "grep '^[[:space:]]*pass' FILE.yml | cut -d: -f2",
         "cat FILE.yml | cut -c 15-",
         "awk -F: '{print $2}' FILE.yml",
         "awk -F: '$2 > 3 {n++; print substr($0, 30)} END {print n}' FILE.yml",

@@ -368,3 +368,20 @@ def test_below_a_skill_no_other_one_is_looked_for() -> None:
         SkillFile(path=path, data=text) for path in ("a/SKILL.md", "a/b/SKILL.md", "c/SKILL.md")
     ]
     assert [each.path for each in find_skills(files)] == ["a", "c"]
+
+
+def test_a_link_to_a_file_of_the_repository_is_followed_and_another_one_stays() -> None:
+    head = b"---\nname: one\ndescription: Counts.\n---\n# One\n"
+    files = [
+        SkillFile(path="shared/count.py", data=b"print(1)\n"),
+        SkillFile(path="skills/one/SKILL.md", data=head),
+        SkillFile(path="skills/one/count.py", data=b"", link="../../shared/count.py"),
+        SkillFile(path="skills/one/folder", data=b"", link="../../shared"),
+        SkillFile(path="skills/one/out.txt", data=b"", link="../../../out.txt"),
+        SkillFile(path="skills/one/passwd", data=b"", link="/etc/passwd"),
+    ]
+    (found,) = find_skills(files)
+    by_path = {each.path: each for each in found.files}
+    assert by_path["count.py"].data == b"print(1)\n"
+    assert not by_path["count.py"].link
+    assert all(by_path[name].link for name in ("folder", "out.txt", "passwd"))

@@ -28,6 +28,8 @@ _JQ_VALUES = re.compile(
     r"\.\.|\.\[|to_entries|values|tostream|getpath|recurse|pass|pwd|secret|token|key\b|cred|auth",
     re.IGNORECASE,
 )
+_OTHER_DIALECT = re.compile(r"\[\[|--|&&|~~|\|\|")
+"""Sets that Python reads in another way than grep."""
 _BYTE_COUNT = re.compile(r"-[a-z]*c|--bytes")
 _LATER_PART = re.compile(r"(?:-[fcb]|--(?:fields|characters|bytes)=?)(?!1?(?:-\d*)?\Z)\S")
 _FILE_OF_WORDS = re.compile(r"-[a-z0-9]*[ad]|--(?:arg-file|delimiter)")
@@ -53,8 +55,10 @@ def selected_lines(name: str, words: Sequence[str]) -> re.Pattern[str] | None:
         text = found[1] if found else ""
         if not found and name in _SED_PROGRAMS and (found := _PRINTED_SUBSTITUTION.match(plain[0])):
             text = found[2]
+    if not text or "…" in text or _OTHER_DIALECT.search(text):
+        return None
     try:
-        return re.compile(text, re.IGNORECASE) if text and "…" not in text else None
+        return re.compile(text, re.IGNORECASE)
     except re.error:
         return None
 

@@ -8,6 +8,7 @@ import unicodedata
 import zlib
 from collections.abc import Iterable, Iterator
 from pathlib import Path, PurePosixPath
+from posixpath import normpath
 
 from msgspec.structs import replace
 
@@ -99,7 +100,7 @@ def find_skills(files: Iterable[SkillFile], path: str = "", name: str = "") -> l
 
     `name`: of a skill that lies in the root and does not say how it is called.
     """
-    files = list(files)
+    files = list(_follow_links(list(files)))
     heads = sorted(
         (each for each in files if PurePosixPath(each.path).name == SKILL_FILE and not each.link),
         key=lambda each: each.path.count("/"),
@@ -115,6 +116,19 @@ def find_skills(files: Iterable[SkillFile], path: str = "", name: str = "") -> l
         place = "/".join(part for part in (path, root.rstrip("/")) if part)
         found.append(_read_skill(head, root, own, place, PurePosixPath(place).name or name))
     return sorted(found, key=lambda each: each.name)
+
+
+def _follow_links(files: list[SkillFile]) -> Iterator[SkillFile]:
+    """Put the content of a file in the place of a link to it: skills of one repository share files.
+
+    A link out of these files, to a folder or to another link stays one.
+    """
+    plain = {each.path: each for each in files if not each.link}
+    for each in files:
+        target = normpath(f"{PurePosixPath(each.path).parent}/{each.link}") if each.link else ""
+        if not each.link.startswith("/") and (found := plain.get(target)):
+            each = replace(found, path=each.path)
+        yield each
 
 
 def _read_skill(

@@ -52,7 +52,7 @@ _COMMON_PATH_WORDS = frozenset({
 })  # fmt: skip
 _LOCAL_HOST = re.compile(
     r"^(?:localhost|127\.|0\.0\.0\.0|::1|10\.|192\.168\.|172\.(?:1[6-9]|2\d|3[01])\.|host\.docker|"
-    r"[\w-]+$|.*\.(?:local|internal|localhost|svc|lan)$)"
+    r"[\w-]+$|.*\.(?:local|internal|localhost|svc|lan|invalid)$)"
 )
 _UNVERIFIED_TLS = re.compile(r"_create_unverified_context|verify(?:_ssl)?=False|ssl=False")
 _INSECURE_FLAG = re.compile(r"--(?:insecure|no-?verify(?:-\w+)?|skip-(?:tls-)?verify)\b")

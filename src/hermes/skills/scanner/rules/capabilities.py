@@ -48,6 +48,7 @@ _URL_HOST = re.compile(
     r"(?:[^/@\s\"']*@)?([a-z0-9_-]+(?:\.[a-z0-9_-]+)+)",
     re.IGNORECASE,
 )
+_LINE_ESCAPE = re.compile(r"\\[nrt]")
 _QUOTED_HOST = re.compile(
     r"[\"'@]([a-z0-9-]+(?:\.[a-z0-9-]+)*\.(?:com|net|org|io|dev|ru|cn|xyz|top|test|example|invalid|"
     r"info|site|online|cc|tk|cloud|link|click|live))(?:[\"':/]|$)",
@@ -64,7 +65,7 @@ _HOST_SETTING = re.compile(
 _JOINED_HOST = re.compile(
     r"[\"']\.[\"']\.join\(\s*[(\[]((?:\s*[\"'][\w-]+[\"']\s*,?){2,6})\s*[)\]]"
 )
-_IP_ADDRESS = re.compile(r"(?<![\w.])(?:\d{1,3}\.){3}\d{1,3}(?![\w.])")
+_IP_ADDRESS = re.compile(r"(?<![\w.<>~^!])(?<![<>~^!=]=)(?:\d{1,3}\.){3}\d{1,3}(?![\w.])")
 _DEVICE_HOST = re.compile(
     r"/(?:dev|inet\d?)/(?:tcp|udp)/(?:\d+/)?([a-z0-9-]+(?:\.[a-z0-9-]+)+)", re.I
 )
@@ -276,6 +277,7 @@ def _remove_named_only(code: str) -> str:
 
 def _find_hosts(code: str, *, settings: bool) -> Iterator[tuple[int, str]]:
     usual = load_pattern("shell", "trusted_installers")
+    code = _LINE_ESCAPE.sub("  ", code)
     for found in _URL_HOST.finditer(code):
         if not usual.match(code, found.start()):
             yield found.start(), found[1].casefold()
