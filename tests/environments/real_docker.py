@@ -151,11 +151,13 @@ def stop() -> None:
 
 @asynccontextmanager
 async def one_for_many(folder: Path) -> AsyncIterator[RemoteEnvironment]:
-    """A session of its own in a container that all of these share, which saves a second each."""
+    """A session of its own in a container that all of these share, which saves a second each.
+
+    It outlives whatever runs between two tests of a whole run."""
     given = opening(folder)
     docker = ClientProgram(str(shutil.which("docker")), dict(given.variables))
     if not _shared:
-        made = DockerContainer(docker, given.settings, linger=600)
+        made = DockerContainer(docker, given.settings, linger=7200)
         await made.connect()
         id = made.place.split()[1]
         daemon().docker("exec", id, "bash", "-c", "mkdir /srv/{1..200}")
