@@ -98,13 +98,13 @@ _HARMFUL_COMMAND = lazy_pattern(
     re.IGNORECASE,
 )
 """A command that loses data or runs code of a temporary file, or output that is to be passed on."""
-_HARMFUL_WISH = lazy_pattern(
+_HARMFUL_PREFERENCE = lazy_pattern(
     r"\b(?:prefer(?:s|red)?|wants?|wanted|wish(?:es|ed)?|asked|asks|expects?|insists?"
     r"|requested|decided)\b.{0,90}\b(?:remov|delet|eras|wip|purg|truncat|drop|stop|kill|disabl|shut"
     r"|uninstall|reboot|overwrit)\w*",
     re.IGNORECASE,
 )
-"""Somebody's wish that something is removed or stopped: it counts if a person has uttered it."""
+"""That somebody wants something removed or stopped: it counts if a person has said so."""
 _TELLING = (
     r"(?:mention(?:ed|ing|s)?|tell(?:ing|s)?|told|inform(?:ed|ing|s)?|notif(?:y|ied|ying|ies)"
     r"|disclos\w+|reveal\w*|announc\w+|bring(?:ing)? (?:\w+ )?up|brought up|talk(?:ed|ing)? about"
@@ -161,7 +161,7 @@ def is_standing_order(text: str) -> bool:
     plain = normalize_text(text)
     patterns = (
         _STANDING_ORDER, _APPROVAL_CLAIM, _CONSENT, _GUARD_CLAIM, _DISMISSAL, _CONCEALMENT,
-        _HARMFUL_COMMAND, _HARMFUL_WISH, _FETCHED_CODE, _SENT_SECRETS,
+        _HARMFUL_COMMAND, _HARMFUL_PREFERENCE, _FETCHED_CODE, _SENT_SECRETS,
     )  # fmt: skip
     return any(each.search(plain) for each in patterns)
 
