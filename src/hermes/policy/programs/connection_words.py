@@ -34,7 +34,7 @@ _REDIS_CLIENTS = word_set("redis-cli valkey-cli keydb-cli iredis")
 
 def mark_connection_words(call: ProgramCall) -> None:
     """Marks words that may carry commands to a server of another protocol."""
-    if not is_plain_client(call.program):
+    if not _is_plain_client(call.program):
         return
     entry = find_program(call.program)
     if entry is None:
@@ -67,6 +67,6 @@ def _mark_redis_lines(call: ProgramCall, found: ParsedArguments) -> None:
         call.mark("network-out", f"{call.program} may send commands to another kind of server")
 
 
-def is_plain_client(program: str) -> bool:
+def _is_plain_client(program: str) -> bool:
     """Return whether it connects to a server of its own protocol, without HTTP."""
     return access_of(program).peer == DATABASE_ACCESS.peer or program in _OTHER_CLIENTS
