@@ -152,6 +152,13 @@ def test_a_value_without_its_name_asks_only_where_the_name_is_what_shows_it(
         assert "secret-read" not in read(command.replace("FILE", "own"), folder).effects
 
 
+def test_a_pattern_that_never_ends_is_not_searched_for(folder: Path) -> None:
+    (folder / "long.yml").write_text(f"password: Xk9!vQ2pLm7z\n{'a' * 60_000}!\n{'a' * 300}!\n")
+    for pattern in ("(a+)+$", "a*a*a*a*a*a*a*a*b", "a*$"):
+        command = f"grep '{pattern}' long.yml | cut -d: -f2"
+        assert "secret-read" in read(command, folder).effects
+
+
 @pytest.mark.parametrize(
     "command",
     [

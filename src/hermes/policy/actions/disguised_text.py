@@ -31,6 +31,7 @@ CleanText = Callable[[str], str]
 MAX_SOURCE_BYTES = 8 << 20
 """A larger file is not looked into, and counts as one with secrets."""
 MAX_SETTINGS_BYTES = 64 << 10
+MAX_SEARCHED_LINE_CHARS = 400
 _VALUE = re.compile(r"[^\s=:;,\"'{}\[\]<>]{4,}")
 _MAX_FILES = 50
 _NAME_PRINTERS = word_set(
@@ -129,8 +130,11 @@ def _names_secrets(path: str, selected: re.Pattern[str] | None, clean: CleanText
             text = file.read(MAX_SETTINGS_BYTES)
     except OSError:
         return True
-    lines = (line for line in text.splitlines() if selected is None or selected.search(line))
-    return any(_has_nameless_value(line, clean(line), clean) for line in lines)
+    return any(
+        _has_nameless_value(line, clean(line), clean)
+        for line in text.splitlines()
+        if selected is None or len(line) > MAX_SEARCHED_LINE_CHARS or selected.search(line)
+    )
 
 
 def _has_nameless_value(line: str, cleaned: str, clean: CleanText) -> bool:

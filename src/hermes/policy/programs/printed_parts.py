@@ -55,12 +55,17 @@ def selected_lines(name: str, words: Sequence[str]) -> re.Pattern[str] | None:
         text = found[1] if found else ""
         if not found and name in _SED_PROGRAMS and (found := _PRINTED_SUBSTITUTION.match(plain[0])):
             text = found[2]
-    if not text or "…" in text or _OTHER_DIALECT.search(text):
+    if not text or "…" in text or _OTHER_DIALECT.search(text) or not _is_cheap(text):
         return None
     try:
         return re.compile(text, re.IGNORECASE)
     except re.error:
         return None
+
+
+def _is_cheap(pattern: str) -> bool:
+    """Return whether a search takes at most the square of a line: a model chooses the pattern."""
+    return "(" not in pattern and len(re.findall(r"[*+?{]", pattern)) <= 1
 
 
 def _prints_only_matches(words: Sequence[str]) -> bool:
