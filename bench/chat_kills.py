@@ -35,6 +35,7 @@ async def measure(kills: int, seed: int, jobs: int) -> bool:
                     done += await kill_gateway(Path(folder), MAX_KILLS_OF_ONE, number)
                 except (AssertionError, TimeoutError) as error:
                     problems.append(f"seed {number}: {error!r}")
+                    print(problems[-1], flush=True)
             conversations += 1
             if conversations % 10 == 0:
                 print(f"{done} kills, {len(problems)} problems", flush=True)
@@ -44,7 +45,6 @@ async def measure(kills: int, seed: int, jobs: int) -> bool:
             group.start_soon(work)
     passed = time.monotonic() - began
     print(f"{done} kills in {conversations} chats, {passed:.0f} s: {len(problems)} problems")
-    print("\n".join(problems))
     return not problems
 
 
