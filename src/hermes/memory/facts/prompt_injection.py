@@ -104,7 +104,7 @@ _HARMFUL_PREFERENCE = lazy_pattern(
     r"|uninstall|reboot|overwrit)\w*",
     re.IGNORECASE,
 )
-"""That somebody wants something removed or stopped: it counts if a person has said so."""
+"""A preference for removing or stopping something: it counts only if a person has said so."""
 _TELLING = (
     r"(?:mention(?:ed|ing|s)?|tell(?:ing|s)?|told|inform(?:ed|ing|s)?|notif(?:y|ied|ying|ies)"
     r"|disclos\w+|reveal\w*|announc\w+|bring(?:ing)? (?:\w+ )?up|brought up|talk(?:ed|ing)? about"
