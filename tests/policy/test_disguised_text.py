@@ -152,6 +152,14 @@ def test_a_value_without_its_name_asks_only_where_the_name_is_what_shows_it(
         assert "secret-read" not in read(command.replace("FILE", "own"), folder).effects
 
 
+def test_more_small_files_than_are_looked_into_count_as_secrets(folder: Path) -> None:
+    (folder / "many").mkdir()
+    for number in range(60):
+        (folder / "many" / f"{number}.ini").write_text("port = 1\n")
+    assert "secret-read" in read("cut -d= -f2 many/*.ini", folder).effects
+    assert "secret-read" not in read("cut -d= -f2 many/1*.ini", folder).effects
+
+
 def test_a_pattern_that_never_ends_is_not_searched_for(folder: Path) -> None:
     (folder / "long.yml").write_text(f"password: Xk9!vQ2pLm7z\n{'a' * 60_000}!\n{'a' * 300}!\n")
     for pattern in ("(a+)+$", "a*a*a*a*a*a*a*a*b", "a*$"):

@@ -118,7 +118,9 @@ def _find_small_source(steps: Sequence[ActionStep], clean: CleanText) -> str:
             if "…" in path or path.startswith(("/dev/", "/proc/", "/sys/")):
                 continue
             found = glob.glob(path) if re.search(r"[*?\[]", path) else [path]  # noqa: PTH207
-            for file in filter(_is_small_file, found[:_MAX_FILES]):
+            for number, file in enumerate(filter(_is_small_file, found)):
+                if number >= _MAX_FILES:
+                    return f"{path}, possibly with secrets,"
                 if _names_secrets(file, selected, clean):
                     return f"secrets of {file}"
     return ""
