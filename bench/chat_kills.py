@@ -1,8 +1,9 @@
-"""A gateway killed with -9 at random points of receiving, turns and sending, again and again.
+"""A gateway killed with -9 at random points of receiving, turns, presses and sending.
 
 usage: python bench/chat_kills.py [--kills 1000] [--seed 0] [--jobs 2]
 
-No message, turn or command may be lost or happen twice; a reply is sent twice only when marked.
+No message, turn or command may be lost or happen twice; a reply is sent twice only when marked. In
+every other chat each command waits for a press, and no command may run without one.
 """
 
 import argparse
@@ -32,7 +33,9 @@ async def measure(kills: int, seed: int, jobs: int) -> bool:
             number = next(seeds)
             with tempfile.TemporaryDirectory() as folder:
                 try:
-                    done += await kill_gateway(Path(folder), MAX_KILLS_OF_ONE, number)
+                    done += await kill_gateway(
+                        Path(folder), MAX_KILLS_OF_ONE, number, press=number % 2 == 1
+                    )
                 except (AssertionError, TimeoutError) as error:
                     problems.append(f"seed {number}: {error!r}")
                     print(problems[-1], flush=True)

@@ -71,6 +71,14 @@ def test_later_sources_win_and_each_value_knows_its_source(tmp_path: Path) -> No
     }
 
 
+def test_people_can_be_given_as_one_value_of_the_command_line(tmp_path: Path) -> None:
+    people = '{"alice": {"telegram": "1"}, "bob": {"telegram": "1"}}'
+    loaded = load(home=tmp_path, variables={}, overrides={"people": '{"alice": {"telegram": "1"}}'})
+    assert list(loaded.settings.people) == ["alice"]
+    with pytest.raises(SettingsError, match=r"people\.(alice|bob)"):
+        load(home=tmp_path, variables={}, overrides={"people": people})
+
+
 @pytest.mark.parametrize(
     ("variable", "text", "key", "value"),
     [

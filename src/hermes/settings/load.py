@@ -145,7 +145,9 @@ def build_settings(given: list[GivenValue], root: type[Settings] = Settings) -> 
 def _people_problems(settings: Settings, given: list[GivenValue]) -> list[Problem]:
     """Ids that two people have, and names that cannot be used."""
     where = {
-        each.path[1]: each.origin.where for each in reversed(given) if each.path[0] == "people"
+        each.path[1]: each.origin.where
+        for each in reversed(given)
+        if each.path[0] == "people" and len(each.path) > 1
     }
     return [
         Problem(where.get(name, ""), 0, f"people.{name}: {problem}")

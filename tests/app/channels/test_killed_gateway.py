@@ -8,5 +8,8 @@ from gateway_kills import kill_gateway
 pytestmark = pytest.mark.anyio
 
 
-async def test_after_many_kills_nothing_is_lost_and_nothing_is_done_twice(tmp_path: Path) -> None:
-    assert await kill_gateway(tmp_path, max_kills=12, seed=19) > 1
+@pytest.mark.parametrize("press", [False, True], ids=["turns", "presses"])
+async def test_after_many_kills_nothing_is_lost_and_nothing_is_done_twice(
+    tmp_path: Path, press: bool
+) -> None:
+    assert await kill_gateway(tmp_path, max_kills=12, seed=19, press=press) > 1
