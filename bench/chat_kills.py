@@ -1,15 +1,17 @@
 """A gateway killed with -9 at random points of receiving, turns, presses and sending.
 
-usage: python bench/chat_kills.py [--kills 1000] [--seed 0] [--jobs 2]
+usage: python bench/chat_kills.py [--kills 1000] [--seed 0] [--jobs 2] [--keep FOLDER]
 
 No message, turn or command may be lost or happen twice; a reply is sent twice only when marked. In
 every other chat each command waits for a press, and no command may run without one.
 """
 
 import argparse
+import shutil
 import sys
 import tempfile
 import time
+import traceback
 from itertools import count
 from pathlib import Path
 
@@ -23,7 +25,7 @@ from gateway_kills import kill_gateway  # noqa: E402 - the path is set above
 MAX_KILLS_OF_ONE = 40
 
 
-async def measure(kills: int, seed: int, jobs: int) -> bool:
+async def measure(kills: int, seed: int, jobs: int, keep: Path) -> bool:
     done, conversations, problems, seeds = 0, 0, list[str](), count(seed)
     began = time.monotonic()
 
@@ -36,9 +38,10 @@ async def measure(kills: int, seed: int, jobs: int) -> bool:
                     done += await kill_gateway(
                         Path(folder), MAX_KILLS_OF_ONE, number, press=number % 2 == 1
                     )
-                except (AssertionError, TimeoutError) as error:
-                    problems.append(f"seed {number}: {error!r}")
+                except (AssertionError, TimeoutError):
+                    problems.append(f"seed {number}: {traceback.format_exc(limit=-2)}")
                     print(problems[-1], flush=True)
+                    shutil.copytree(folder, keep / str(number), ignore_dangling_symlinks=True)
             conversations += 1
             if conversations % 10 == 0:
                 print(f"{done} kills, {len(problems)} problems", flush=True)
@@ -56,8 +59,10 @@ def main() -> int:
     parser.add_argument("--kills", type=int, default=1000)
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--jobs", type=int, default=2)
+    parser.add_argument("--keep", type=Path, help="where the files of a chat with a problem go")
     chosen = parser.parse_args()
-    return not anyio.run(measure, chosen.kills, chosen.seed, chosen.jobs)
+    keep = chosen.keep or Path(tempfile.mkdtemp(prefix="chat-kills-"))
+    return not anyio.run(measure, chosen.kills, chosen.seed, chosen.jobs, keep)
 
 
 if __name__ == "__main__":

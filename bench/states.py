@@ -46,10 +46,15 @@ def measure(root: Path, store: StateStore, known: State | None) -> tuple[State, 
     options = CollectOptions(roots=(str(root),), max_files=1_000_000, server_settings=False)
     began, used = time.monotonic(), time.process_time()
 
-    async def collect() -> State:
-        return await collect_local_state(run_nothing, known=known, store=store, options=options)
+    found: list[State] = []  # a result of `anyio.run` would be printed by asyncio, for its handler
 
-    state = anyio.run(collect)
+    async def collect() -> None:
+        found.append(
+            await collect_local_state(run_nothing, known=known, store=store, options=options)
+        )
+
+    anyio.run(collect)
+    (state,) = found
     store.save(state)
     return state, time.monotonic() - began, time.process_time() - used
 

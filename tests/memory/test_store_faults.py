@@ -20,7 +20,7 @@ from hermes.core.errors import (
 from hermes.core.events.runs import MessageAdded, RunRenamed
 from hermes.core.messages import Message
 from hermes.memory.journal.rows import row_from_event
-from hermes.memory.journal.sqlite_file import open_for_writing
+from hermes.memory.journal.sqlite_file import check_wal, open_for_writing
 from hermes.memory.journal.sqlite_journal import SqliteJournal
 from hermes.memory.journal.verification import verify
 from hermes.memory.journal.writer import SqliteWriter
@@ -243,3 +243,19 @@ async def test_a_home_that_cannot_be_written_is_named_with_the_reason(
     assert done.stdout.decode().startswith(f"{kind} the journal {path} cannot be")
     advice = "see its permissions" if there else "set HERMES_HOME to a folder of yours"
     assert advice in done.stdout.decode()
+
+
+def test_a_log_that_another_process_removes_while_it_is_checked_is_no_fault(tmp_path: Path) -> None:
+    path, wal = tmp_path / "journal.db", tmp_path / "journal.db-wal"
+    path.write_text("a journal")
+    rewrite = "import pathlib, sys\nfile = pathlib.Path(sys.argv[1])\nprint(flush=True)\n"
+    rewrite += "while True:\n    file.write_text('a log')\n    file.unlink()\n"
+    argv = [sys.executable, "-c", rewrite, str(wal)]
+    with subprocess.Popen(argv, stdout=subprocess.PIPE) as other:
+        assert other.stdout is not None
+        other.stdout.readline()
+        try:
+            for _ in range(5000):
+                check_wal(path)
+        finally:
+            other.kill()

@@ -34,6 +34,7 @@ _MAGIC = b"hermes-state-1\n"
 _NAME = re.compile(r"(?P<number>\d{6,})-(?P<rest>[0-9a-f]{4})\.(?P<source>[a-z-]+)\.state")
 _LEVEL = 1
 _ARRAY_MARK = b"\xdd"
+_COMPRESSED_AT_ONCE = 1 << 16
 """Of MessagePack: an array whose length follows in four bytes."""
 
 
@@ -223,13 +224,16 @@ def _encode(state: State) -> bytes:
 
 
 def _encode_items(state: State) -> bytes:
-    """A compressed array of MessagePack, made item by item: a host has very many."""
+    """A compressed array of MessagePack, made in small parts: a host has very many items."""
     encoder, compression = msgspec.msgpack.Encoder(), zlib.compressobj(_LEVEL)
     parts = [compression.compress(_ARRAY_MARK + struct.pack(">I", len(state.items)))]
+    encoded = bytearray()
     for id, item in state.items.items():
-        stored = _StoredItem(id.kind, id.key, item.digest, item.attributes)
-        parts.append(compression.compress(encoder.encode(stored)))
-    parts.append(compression.flush())
+        encoded += encoder.encode(_StoredItem(id.kind, id.key, item.digest, item.attributes))
+        if len(encoded) >= _COMPRESSED_AT_ONCE:
+            parts.append(compression.compress(encoded))
+            encoded.clear()
+    parts += [compression.compress(encoded), compression.flush()]
     return b"".join(parts)
 
 

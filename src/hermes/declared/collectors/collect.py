@@ -1,7 +1,7 @@
 """Collects the live state of a host. Content is read only where size, time or inode differ."""
 
 import re
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any
 
@@ -115,6 +115,7 @@ class _Collection:
     ) -> None:
         self._run, self._reader, self._store, self._options = run, reader, store, options
         self._known = known or State(host="", at=datetime.fromtimestamp(0, UTC))
+        self._known_before = self._known.at.timestamp() - RACE_S
         self._roots = tuple(roots) or options.roots
         self._names = Names()
 
@@ -186,6 +187,8 @@ class _Collection:
         if old is None or not old.digest:
             return None
         changed = not self._is_unchanged(file, old)
+        if not changed and _is_same_file(file, old.attributes):
+            return old
         if changed and VOLATILE not in old.attributes:
             return None
         return _kept(Item(old.digest, self._attributes(file, old, changed=changed)), old)
@@ -195,7 +198,7 @@ class _Collection:
             return False
         _, modified, _, changed = file.stamp.split(":")
         newest = max(int(modified), int(changed)) / 1e9
-        return newest < self._known.at.timestamp() - RACE_S
+        return newest < self._known_before
 
     def _has_content(self, file: ListedFile) -> bool:
         return file.size <= MAX_DIGEST_BYTES and not is_data(file.path)
@@ -261,6 +264,18 @@ class _Collection:
         if self._options.secret_content:
             return lambda path: False
         return is_secret_file
+
+
+def _is_same_file(file: ListedFile, known: Mapping[str, str]) -> bool:
+    """Return whether an unchanged file has exactly these attributes."""
+    return (
+        ACTIVITY not in known
+        and known.get("type") == file.type
+        and known.get("mode") == file.mode
+        and known.get("uid") == file.uid
+        and known.get("gid") == file.gid
+        and (NAMED in known) == file.named
+    )
 
 
 def _kept(item: Item, old: Item | None) -> Item:

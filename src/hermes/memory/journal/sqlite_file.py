@@ -105,11 +105,19 @@ def close_without_checkpoint(connection: apsw.Connection) -> None:
 
 def check_wal(path: Path) -> None:
     wal = path.with_name(path.name + "-wal")
-    if wal.exists() and wal.stat().st_size and (not path.exists() or not path.stat().st_size):
+    if _size(wal) and not _size(path):
         # SQLite would take the main file for a new one and delete the log.
         raise StoreCorrupt(
             f"the journal {path} is gone but its log {wal.name} is there; {REPAIR_HINT}"
         )
+
+
+def _size(path: Path) -> int:
+    """0 without the file: another process may remove its log at any moment."""
+    try:
+        return path.stat().st_size
+    except FileNotFoundError:
+        return 0
 
 
 def create_file(path: Path) -> None:
