@@ -7,6 +7,10 @@ import anyio
 import pytest
 from approval_setup import ApprovalSetup, until, while_asking
 
+from hermes.core.events import Event
+from hermes.core.events.runs import TurnEnded
+from hermes.core.events.tools import ToolStarted
+from hermes.core.messages import Risk
 from hermes.policy.rules.rule import AskOptions
 
 pytestmark = pytest.mark.anyio
@@ -148,6 +152,47 @@ async def test_a_yes_of_long_ago_is_asked_again() -> None:
     await setup.answered("ann")
     setup.clocks.pass_(86_400)
     await approved(setup)
+    assert len(setup.requests) == 2
+
+
+async def test_an_approval_whose_call_was_not_started_before_a_crash_counts_once() -> None:
+    setup = ApprovalSetup(wait=True)
+    await approved(setup)
+    setup = setup.again()
+    answer = await setup.ask()
+    assert (answer.approved, answer.by) == (True, "ann")
+    assert len(setup.requests) == 1
+    await approved(setup)
+    assert len(setup.requests) == 2
+
+
+@pytest.mark.parametrize(
+    "event",
+    [
+        ToolStarted(run="run", call_id="c1", risk=Risk.CHANGE),
+        TurnEnded(run="run", turn=1, outcome="interrupted"),
+    ],
+    ids=["started", "turn ended"],
+)
+async def test_an_approval_that_was_used_before_a_crash_does_not_count_again(event: Event) -> None:
+    setup = ApprovalSetup(wait=True)
+    await approved(setup)
+    await setup.bus.publish(event)
+    setup = setup.again()
+    await approved(setup)
+    assert len(setup.requests) == 2
+
+
+@pytest.mark.parametrize("changed", ["hash", "words", "late"])
+async def test_an_approval_before_a_crash_is_for_exactly_that_action(changed: str) -> None:
+    setup = ApprovalSetup(wait=True)
+    await approved(setup)
+    setup = setup.again()
+    if changed == "hash":
+        setup.hash = lambda action: "other"
+    if changed == "late":
+        setup.clocks.pass_(86_400)
+    await approved(setup, tainted="make it so" if changed == "words" else "")
     assert len(setup.requests) == 2
 
 

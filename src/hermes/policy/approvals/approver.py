@@ -31,6 +31,7 @@ from hermes.core.events.approvals import (
     GrantRevoked,
     GrantUsed,
 )
+from hermes.core.events.tools import ToolStarted
 from hermes.core.run_ids import new_id
 from hermes.policy.approvals.answers import (
     CLOCK_CHECK_INTERVAL_S,
@@ -218,6 +219,8 @@ class JournalApprover:
         return await self._ask(subject)
 
     async def _ask(self, subject: ApprovalSubject) -> Approval:
+        if approval := await self._use_earlier_approval(subject):
+            return approval
         question, after = await self._question(subject)
         request, tally = question.request, question.tally
         until = request.until or request.at + timedelta(seconds=subject.ask.timeout)
@@ -239,11 +242,29 @@ class JournalApprover:
             return Approval(approved=False, by="nobody", reason="; ".join(filter(None, reasons)))
         return await self._conclude(subject, request, tally)
 
+    async def _use_earlier_approval(self, subject: ApprovalSubject) -> Approval | None:
+        """The approval that this call got before a crash, unless it started or its turn ended."""
+        past, call_id = self._histories[subject.action.run], subject.action.call.id
+        known = past.newest(call_id)
+        if known is None or known.settled is None or known.settled.outcome != "approved":
+            return None
+        del past.questions[known.request.approval]  # it counts once
+        same_words = known.request.tainted == self._redact(subject.decision.tainted)
+        if not same_words or not self._still_counts(known, subject):
+            return None
+        async for recorded in self._bus.journal.read(
+            after=known.settled_at, run=known.request.run, kinds=("tool.started", "turn.ended")
+        ):
+            event = recorded.event
+            if not isinstance(event, ToolStarted) or event.call_id == call_id:
+                return None
+        return Approval(approved=True, by=", ".join(known.settled.by))
+
     async def _question(self, subject: ApprovalSubject) -> tuple[ApprovalQuestion, int]:
         """The question to wait for: that of an earlier process, if it is still the same."""
         past = self._histories[subject.action.run]
-        known = past.unsettled(subject.action.call.id)
-        if known is not None:
+        known = past.newest(subject.action.call.id)
+        if known is not None and known.settled is None:
             if self._still_counts(known, subject):
                 return known, past.last
             same = known.request.hash == subject.decision.hash

@@ -41,6 +41,8 @@ class ApprovalQuestion:
     seconds: float = 0.0
     """Above 0: announced, and proceeds by itself after this time."""
     settled: ApprovalSettled | None = None
+    settled_at: int = 0
+    """The number of `settled` in the journal."""
 
     def is_open(self, now: datetime) -> bool:
         until = self.request.until
@@ -100,10 +102,10 @@ class ApprovalHistory:
     def live_grants(self, now: datetime) -> Iterator[GrantUsage]:
         return (each for each in self.grants.values() if each.is_live(now))
 
-    def unsettled(self, call_id: str) -> ApprovalQuestion | None:
-        """The question of an earlier process about this call that was not settled."""
+    def newest(self, call_id: str) -> ApprovalQuestion | None:
+        """The last question of an earlier process about this call; none that was announced."""
         for each in reversed(self.questions.values()):
-            if each.request.call_id == call_id and each.settled is None and not each.seconds:
+            if each.request.call_id == call_id and not each.seconds:
                 return each
         return None
 
@@ -128,6 +130,7 @@ class ApprovalHistory:
     def _settled(self, event: ApprovalSettled) -> None:
         if event.approval in self.questions:
             self.questions[event.approval].settled = event
+            self.questions[event.approval].settled_at = self.last
 
     def _given(self, event: GrantGiven) -> None:
         grant = Grant(
