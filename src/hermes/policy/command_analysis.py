@@ -52,6 +52,7 @@ from hermes.policy.programs import (
 )  # fmt: skip
 from hermes.policy.programs.configuration import mark_chosen_configuration
 from hermes.policy.programs.connection_words import mark_connection_words
+from hermes.policy.programs.file_name_words import mark_file_name_words
 from hermes.policy.programs.remote_commands import mark_remote_command
 from hermes.policy.programs.table_effects import apply_table
 
@@ -199,6 +200,7 @@ def mark_effects(call: ProgramCall) -> str:
         call.mark("read", f"{call.program} only tells about itself")
         return ANY_WORD
     shell_builtins.mark_subscripts(call)
+    mark_file_name_words(call, entry)
     if entry.spec.args in ("runs", "shell"):
         _check_words_before_command(call, entry)
     if entry.spec.special:
@@ -380,7 +382,10 @@ class CommandWalker:
         inner = call.scope.copy()
         inner.arguments = tuple(call.argv)
         inner.calls = (*inner.calls, name)
-        return call.scope.functions[name](inner, call.stdin)
+        printed = call.scope.functions[name](inner, call.stdin)
+        inner.arguments = call.scope.arguments
+        call.scope.merge(inner)
+        return printed
 
     def keep(self, call: ProgramCall) -> None:
         """Keeps the effects of a call, unless the commands that it runs have all of them."""

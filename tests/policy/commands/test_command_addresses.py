@@ -22,6 +22,14 @@ curl -s '{gopher}://127.0.0.1:6379/_FLUSHALL'
 curl -s 'go[p-p]her://127.0.0.1:6379/_FLUSHALL'
 curl -s dict.localhost:6379/x
 curl -s 'http://127.0.0.1/{a,b,c}{a,b,c}{a,b,c}{a,b,c}'
+curl -s --request-target '/index.html?action=stopall' http://127.0.0.1:9001/
+curl -s "http://127.0.0.1:9001/items/$id"
+cat paths | xargs -I{} curl -s http://127.0.0.1:9001/{}
+curl -s 'http://127.0.0.1/?%64elete=1'
+curl -s http://127.0.0.1/-/quit
+curl -s http://127.0.0.1/api/v1/drain
+curl -s 'http://127.0.0.1/api/switch?state=off'
+curl -s 'http://127.0.0.1/balancer-manager?b=x&w=y&dw=1'
 supervisorctl -s http://a.example:9001 status
 supervisorctl -shttp://a.example:9001 status
 supervisorctl --serverurl=http://a.example:9001 status
@@ -34,6 +42,8 @@ curl -s 'http://127.0.0.1:8123/?query=SELECT+1'
 curl -s 'http://127.0.0.1:9090/api/v1/query?query=sum(rate(resets_total[5m]))'
 curl -s 'http://127.0.0.1:9200/_cat/indices?v&s=index'
 curl -s http://127.0.0.1:8080/actuator/health
+curl -s 'http://127.0.0.1:8080/items?sort=name&pretty=true'
+curl -s http://127.0.0.1:8080/build/info
 curl -s https://docs.example.com/stop
 git ls-remote https://git.example.com/a/b.git
 supervisorctl -s http://localhost:9001 status

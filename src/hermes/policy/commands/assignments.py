@@ -296,6 +296,8 @@ def _as_tuple(value: VariableValue) -> tuple[str, ...]:
 
 def check_assignment(call: ProgramCall, name: str, value: VariableValue) -> None:
     """Marks the effects of setting a variable."""
+    if name in call.scope.trapped and call.scope.variables.get(name) != value:
+        call.dynamic(f"a trap uses {name}, which changes")
     if variable_decides_code(name) and not _is_harmless_value(call, name, value):
         call.dynamic(f"{name} decides which code runs")
     if (name in call.scope.integers or name in _INTEGER_VARIABLES) and not is_number(value):

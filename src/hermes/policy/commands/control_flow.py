@@ -56,10 +56,12 @@ def walk_compound(walk: ScriptWalk, node: Node, scope: ShellScope, stdin: str | 
 
 def walk_pipeline(walk: ScriptWalk, node: Node, scope: ShellScope, stdin: str | None) -> str:
     """Each stage is a subshell whose input is the output of the stage before."""
-    flowing = stdin
+    flowing, last = stdin, scope
     for child in walk.children(node):
         if child.type not in _IGNORED_TOKENS:
-            flowing = walk.statement(child, _multiplying_scope(scope), flowing)
+            last = _multiplying_scope(scope)
+            flowing = walk.statement(child, last, flowing)
+    scope.merge(last)  # an earlier command may have set `lastpipe`
     return flowing or ""
 
 
@@ -181,7 +183,8 @@ def walk_for(walk: ScriptWalk, node: Node, scope: ShellScope, stdin: str | None)
         elif child.type == "do_group":
             bodies.append(child)
         elif child.type not in _IGNORED_TOKENS:
-            values += walk.fields(child, scope).words
+            fields = walk.fields(child, scope)
+            values += [*fields.words, ANY_WORD] if fields.doubtful else fields.words
     if not any(child.type == "in" for child in node.children):
         values = [ANY_WORD]
     printed = []

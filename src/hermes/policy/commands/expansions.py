@@ -283,6 +283,8 @@ class ParameterExpander:
         doubt = value is None or (
             first_value(value) != "" and not is_fully_known(first_value(value))
         )
+        if doubt and self.scope.ignores_defaults:
+            return "" if kind == "+" else ANY_WORD
         if doubt:
             return ONE_OF_SEVERAL + other
         empty = first_value(value or "") == "" and (colon or value is None)

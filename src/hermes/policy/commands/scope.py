@@ -8,6 +8,7 @@ from hermes.policy.commands.effects import word_set
 from hermes.policy.commands.placeholders import (
     ANY_WORD,
     ANY_WORDS,
+    ONE_OF_SEVERAL,
     PLACEHOLDER_VARIABLES,
     SYSTEM_NAME,
 )
@@ -43,9 +44,9 @@ class ShellScope:
     calls: tuple[str, ...] = ()
     """Functions being called, outermost first."""
     used_variables: set[str] = field(default_factory=set)
+    """Environment variables that the text uses."""
     content_tests: set[str] = field(default_factory=set)
     """Tests of content that is only known at run time; shared with all copies."""
-    """Environment variables that the text uses."""
     unpacked: set[str] = field(default_factory=set)
     """Folders into which an archive or a repository, possibly with links, was unpacked."""
     associative: set[str] = field(default_factory=set)
@@ -57,6 +58,10 @@ class ShellScope:
 
     unconfined: bool = False
     """On another machine or in a container, where nothing confines commands."""
+    ignores_defaults: bool = False
+    """`${x:-value}` counts as unknown: an earlier command may have set the variable."""
+    trapped: set[str] = field(default_factory=set)
+    """Variables that the text of a trap uses, which runs later; shared with all copies."""
 
     def copy(self) -> "ShellScope":
         return replace(
@@ -75,7 +80,10 @@ class ShellScope:
     def value(self, name: str) -> VariableValue | None:
         """The value of a variable; None when it comes from the environment."""
         if name in self.variables:
-            return self.variables[name]
+            value = self.variables[name]
+            if self.ignores_defaults and any(ONE_OF_SEVERAL in text for text in value):
+                return ANY_WORD
+            return value
         if name in PLACEHOLDER_VARIABLES:
             return PLACEHOLDER_VARIABLES[name]
         if name == "IFS":

@@ -1,7 +1,7 @@
 """Analyses simple commands with their assignments, redirections and here-documents."""
 
 import re
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from hermes.policy.commands import assignments, declarations, paths
 from hermes.policy.commands.assignments import (
@@ -199,6 +199,7 @@ def walk_command(
 ) -> str:
     """A program with its words, its assignments and its redirections."""
     call = walk.call(node, scope)
+    unknown: list[str] = []
     inner: list[Node] = []
     extra: dict[str, VariableValue] = {}
     inherited: set[str] = set()
@@ -223,12 +224,15 @@ def walk_command(
             call.doubtful = call.doubtful or fields.doubtful
             unsplit = call.argv[:1] == ["test"] and _is_single_name(walk, child)
             call.argv += map(literal_text, fields.words) if unsplit else fields.words
+            if fields.doubtful:
+                fields = walk.fields(child, replace(scope, ignores_defaults=True))
+            unknown += fields.words
         if len(call.argv) + values > _MAX_ARGUMENTS:
             raise TooManyCommands(f"more than {_MAX_ARGUMENTS} words in one command")
         end = child.end_byte
     opened = collect_redirects(walk, inner, scope)
     call.inherited = frozenset(inherited)
-    return _finish_command(walk, call, stdin, [opened, *([outer] if outer else [])], extra)
+    return _finish_command(walk, call, stdin, [opened, *([outer] if outer else [])], extra, unknown)
 
 
 def _check_gap(walk: ScriptWalk, end: int, start: int) -> None:
@@ -243,10 +247,13 @@ def _finish_command(
     stdin: str | None,
     opened: list[OpenedFiles],
     extra: dict[str, VariableValue],
+    unknown: list[str],
 ) -> str:
+    """`unknown`: its words where each variable with a default has an unknown value instead."""
     call.stdin = stdin
     for one in opened:
         call.argv += one.words
+        unknown += one.words
         call.stdin = one.stdin if one.stdin is not None else call.stdin
     for name, value in extra.items():
         assignments.check_assignment(call, name, value)
@@ -261,8 +268,29 @@ def _finish_command(
         call.scope.variables.update(extra)
         walk.keep(call)
         return ""
+    other = _with_words(call, unknown) if call.doubtful else None
     printed = walk.run(call)
+    # What it writes or removes by a default, the kernel allows at that path only.
+    if other and not {"write", "delete"} & call.effects.keys():
+        if walk.run(other) != printed:
+            printed = ANY_WORD
+        call.scope.merge(other.scope)
     return "" if any(one.silent for one in opened) else printed
+
+
+def _with_words(call: ProgramCall, words: list[str]) -> ProgramCall:
+    """The same call in a shell of its own, with other words."""
+    return replace(
+        call,
+        argv=words,
+        program=words[0] if words else "",
+        scope=call.scope.copy(),
+        effects=dict(call.effects),
+        paths=list(call.paths),
+        contents=list(call.contents),
+        changes=list(call.changes),
+        repositories=list(call.repositories),
+    )
 
 
 def walk_redirected(walk: ScriptWalk, node: Node, scope: ShellScope, stdin: str | None) -> str:

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from itertools import product
 from urllib.parse import unquote
 
-from hermes.policy.commands.calls import LOCAL_HOST, LOOPBACK_HOST, ProgramCall
+from hermes.policy.commands.calls import LOCAL_HOST, ProgramCall
 from hermes.policy.commands.placeholders import (
     SYSTEM_NAME,
     UNKNOWN_TEXT,
@@ -76,13 +76,17 @@ _ACTING_ADDRESS = re.compile(
     rf"|[?&](?:action|cmd|command|op|operation|do|task)=(?!{_LOOKING_WORDS})"
     r"|[?&](?:q|query|sql|stmt)=(?:[\s+(]|%20)*(?:drop|delete|truncate|insert|update|alter|create"
     r"|replace|rename|grant|revoke|kill|attach|detach|optimize|system|set|load|call|exec\w*)(?:[\s+(]|%20)"
-    r"|[?&]stream\.(?:body|url|file)=",
+    rf"|[?&]stream\.(?:body|url|file)=|[?&]{_ACTING_WORDS}(?:=|&|\Z)",
     re.I,
 )
 """Some servers do at a plain GET what the address says; a page at the top is a page."""
 _ACTING_PAGE = re.compile(
     r"/(?:[^?#]*/)?(?:(?:safe)?restart|shutdown|poweroff|reboot|halt|stop|kill|terminate|leave"
-    r"|purge|flush\w*|quitquitquit|abortabortabort|(?:stop|restart|kill)all)/?(?:[?#]|\Z)",
+    r"|purge|flush\w*|quitquitquit|abortabortabort|(?:stop|restart|kill)all|quit|exit|toggle|switch"
+    r"|drain|evict|cordon|build|trigger|start|enable|(?:de)?activate|pause|resume|suspend|cancel"
+    r"|abort|reset|clear|promote|failover|rotate|rollback|upgrade|reload)/?(?:[?#]|\Z)"
+    rf"|[^?]*\?(?:.*&)?[\w.-]+=(?:on|off|start|pause|resume|{_ACTING_WORDS})(?:&|\Z)"
+    r"|[^?]*\?(?:.*&)?(?:expire|invalidate|reset|clear|cancel|dw|lbset)=",
     re.I,
 )
 """What a service of this host or network may do, also at the top."""
@@ -115,7 +119,7 @@ def classify_host(host: str, rest: str, user: str) -> tuple[str, str]:
     if has_untrusted_text(host) or has_untrusted_text(user):
         return "network-out", f"connects to {shown}, only known at run time"
     if LOCAL_HOST.match(host.replace(SYSTEM_NAME, "0")):
-        if has_untrusted_text(rest) and not LOOPBACK_HOST.match(host):
+        if has_untrusted_text(rest):
             return "network-out", f"sends what is only known at run time to {shown}"
         return "network-local", f"connects to {shown}"
     if UNKNOWN_TEXT.search(host + rest + user):

@@ -31,6 +31,7 @@ _SUBSCRIPT_BUILTINS = word_set(
     " readonly return shift shopt suspend typeset ulimit umask unalias unset wait"
 )
 """All builtins but those that print their words, or whose words are analysed as commands."""
+_USED_VARIABLE = re.compile(r"\$\{?[!#]?([A-Za-z_]\w*)", re.A)
 _SUBSCRIPT = re.compile(r"\[.*(?:\$\(|`)", re.S)
 
 
@@ -127,10 +128,15 @@ def source(call: ProgramCall, entry: ProgramEntry) -> str:
 
 
 def trap(call: ProgramCall, entry: ProgramEntry) -> str:
+    """The text runs later, in the state that the shell has then."""
     words = [word for word in call.argv[1:] if word != "--"]
     call.mark("read", "trap")
     if len(words) >= 2 and words[0] not in ("-", "", "-p", "-l", "-lp"):
-        call.shell(words[0])
+        inner = call.scope.copy()
+        call.shell(words[0], scope=inner)
+        if inner != call.scope:
+            call.dynamic("a trap changes the state of the shell at a time that is not known")
+        call.scope.trapped.update(_USED_VARIABLE.findall(words[0]))
     return ""
 
 

@@ -374,7 +374,9 @@ def _judge_copy(call: ProgramCall, statement: list[SqlToken], beginning: str) ->
 
 def _judge_set(call: ProgramCall, statement: list[SqlToken], beginning: str) -> None:
     uppers = {token.upper for token in statement}
-    if uppers & {"GLOBAL", "PERSIST", "PASSWORD", "ROLE", "AUTHORIZATION", "PERSIST_ONLY"} or any(
+    if "STATEMENT" in uppers:
+        call.dynamic(f"SQL: {beginning} runs another statement")
+    elif uppers & {"GLOBAL", "PERSIST", "PASSWORD", "ROLE", "AUTHORIZATION", "PERSIST_ONLY"} or any(
         token.text.startswith("@@") for token in statement
     ):
         more = () if sets_only_sizes([one.text for one in statement]) else ("privilege",)
