@@ -20,7 +20,6 @@ from hermes.policy.commands.effects import (
 from hermes.policy.commands.paths import PathClassifier
 from hermes.policy.commands.placeholders import (
     ANY_WORD,
-    ANY_WORDS,
     SYSTEM_NAME,
     UNKNOWN_TEXT,
     display_text,
@@ -52,7 +51,7 @@ from hermes.policy.programs import (
 )  # fmt: skip
 from hermes.policy.programs.configuration import mark_chosen_configuration
 from hermes.policy.programs.connection_words import mark_connection_words
-from hermes.policy.programs.file_name_words import mark_file_name_words
+from hermes.policy.programs.file_name_words import mark_file_name_words, mark_words_before_command
 from hermes.policy.programs.remote_commands import mark_remote_command
 from hermes.policy.programs.table_effects import apply_table
 
@@ -201,18 +200,10 @@ def mark_effects(call: ProgramCall) -> str:
         return ANY_WORD
     shell_builtins.mark_subscripts(call)
     mark_file_name_words(call, entry)
-    if entry.spec.args in ("runs", "shell"):
-        _check_words_before_command(call, entry)
+    mark_words_before_command(call, entry)
     if entry.spec.special:
         return PROGRAM_HANDLERS[entry.spec.special](call, entry) or ANY_WORD
     return apply_table(call, entry) or ANY_WORD
-
-
-def _check_words_before_command(call: ProgramCall, entry: ProgramEntry) -> None:
-    """`timeout $x ls`: one of the words that x stands for may be the program."""
-    rest = tables.parse_arguments(call.argv[1:], entry.grammar).rest
-    if ANY_WORDS in call.argv[1 : len(call.argv) - len(rest)]:
-        call.dynamic(f"which program {call.program} runs is only known at run time")
 
 
 def _check_argument_files(call: ProgramCall) -> None:

@@ -6,7 +6,13 @@ the folder. What a client sends, no confinement of this host limits.
 
 from hermes.policy.commands.calls import ProgramCall
 from hermes.policy.commands.effects import word_set
-from hermes.policy.commands.placeholders import GLOB_STAR, LIVE_GLOB, display_text, starts_with_glob
+from hermes.policy.commands.placeholders import (
+    ANY_WORDS,
+    GLOB_STAR,
+    LIVE_GLOB,
+    display_text,
+    starts_with_glob,
+)
 from hermes.policy.commands.tables import ProgramEntry, parse_arguments
 
 _QUERY_CLIENTS = word_set("client redis mongo")
@@ -25,8 +31,7 @@ def mark_file_name_words(call: ProgramCall, entry: ProgramEntry) -> None:
     if entry.spec.special in _QUERY_CLIENTS:
         names = [word for word in words if LIVE_GLOB.search(word)]
     elif entry.spec.args in ("runs", "shell"):
-        rest = parse_arguments(words, entry.grammar).rest
-        names = [word for word in words[: len(words) - len(rest)] if LIVE_GLOB.search(word)]
+        names = list(filter(LIVE_GLOB.search, _words_before_command(call, entry)))
     elif entry.spec.special in _OTHER_CLIENTS or (
         entry.spec.verbs and call.program not in _LOCAL_PROGRAMS
     ):
@@ -36,6 +41,17 @@ def mark_file_name_words(call: ProgramCall, entry: ProgramEntry) -> None:
     if names:
         what = f"names of files that match {display_text(names[0])}"
         call.dynamic(f"{what} become words of {call.program}")
+
+
+def mark_words_before_command(call: ProgramCall, entry: ProgramEntry) -> None:
+    """`timeout $x ls`: one of the words that x stands for may be the program."""
+    if entry.spec.args in ("runs", "shell") and ANY_WORDS in _words_before_command(call, entry):
+        call.dynamic(f"which program {call.program} runs is only known at run time")
+
+
+def _words_before_command(call: ProgramCall, entry: ProgramEntry) -> list[str]:
+    rest = parse_arguments(call.argv[1:], entry.grammar).rest
+    return call.argv[1 : len(call.argv) - len(rest)]
 
 
 def _may_be_any_word(word: str) -> bool:

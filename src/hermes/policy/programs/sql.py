@@ -374,14 +374,12 @@ def _judge_copy(call: ProgramCall, statement: list[SqlToken], beginning: str) ->
 
 def _judge_set(call: ProgramCall, statement: list[SqlToken], beginning: str) -> None:
     uppers = {token.upper for token in statement}
-    if "STATEMENT" in uppers:
-        call.dynamic(f"SQL: {beginning} runs another statement")
-    elif uppers & {"GLOBAL", "PERSIST", "PASSWORD", "ROLE", "AUTHORIZATION", "PERSIST_ONLY"} or any(
+    if uppers & {"GLOBAL", "PERSIST", "PASSWORD", "ROLE", "AUTHORIZATION", "PERSIST_ONLY"} or any(
         token.text.startswith("@@") for token in statement
     ):
         more = () if sets_only_sizes([one.text for one in statement]) else ("privilege",)
         call.mark_all(("service-change", *more), f"SQL: {beginning}")
-    elif call.program in PSQL_CLIENTS and not _sets_harmless(statement):
+    elif "STATEMENT" in uppers or (call.program in PSQL_CLIENTS and not _sets_harmless(statement)):
         call.dynamic(f"SQL: {beginning} sets what may decide which code the server runs")
     else:
         call.mark("read", f"SQL: {beginning}")
