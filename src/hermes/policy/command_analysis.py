@@ -155,6 +155,7 @@ PROGRAM_HANDLERS: dict[str, ProgramHandler] = {
     "service-tool": system.service_tool,
     "set": shell_builtins.set_options,
     "shell": wrappers.shell,
+    "shell-options": shell_builtins.shell_options,
     "shift": shell_builtins.shift,
     "signal": system.kill,
     "source": shell_builtins.source,

@@ -21,6 +21,9 @@ case set in *) c=set;; esac; redis-cli ${c:-get} a 5
 v=get; f() { v=set; }; f; redis-cli $v a 5
 v=get; f() { read v; }; f; redis-cli $v a 5
 v=get; shopt -s lastpipe; echo set | read v; redis-cli $v a 5
+shopt -s nullglob
+shopt -s cdable_vars
+shopt -s "$option"
 trap 'v=set' DEBUG; v=get; redis-cli $v a 5
 v=get; trap 'redis-cli $v a 5' EXIT; v=set
 """
@@ -33,6 +36,8 @@ x=get; f() { echo a; }; f; redis-cli $x a
 x=get; f() { x=set; }; f | cat; redis-cli $x a
 echo a | cat; x=get; redis-cli $x a
 trap 'echo ended' EXIT; redis-cli get a
+shopt -s globstar; ls **/*.log
+shopt lastpipe
 """
 
 

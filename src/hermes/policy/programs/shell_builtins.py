@@ -249,6 +249,25 @@ def set_options(call: ProgramCall, entry: ProgramEntry) -> str:
     return ANY_WORD
 
 
+_PLAIN_SHELL_OPTIONS = word_set(
+    "dotglob globstar nocaseglob nocasematch failglob expand_aliases histappend checkwinsize"
+    " inherit_errexit globasciiranges progcomp"
+)
+
+
+def shell_options(call: ProgramCall, entry: ProgramEntry) -> str:
+    """With `shopt -s nullglob` words vanish, with `lastpipe` variables stay."""
+    apply_table(call, entry)
+    words = call.argv[1:]
+    options = [word for word in words if word[:1] == "-"]
+    names = [word for word in words if word[:1] != "-"]
+    if any("s" in each or "u" in each for each in options) and not _PLAIN_SHELL_OPTIONS.issuperset(
+        names
+    ):
+        call.dynamic("an option of the shell changes how words and variables are read")
+    return ANY_WORD
+
+
 def replace_shell(call: ProgramCall, entry: ProgramEntry) -> str:
     """`exec`: -a sets another name, -c clears the environment."""
     words = call.argv[1:]
