@@ -72,14 +72,14 @@ def share(
 
 
 def times(commands: list[str]) -> list[float]:
-    """Milliseconds, each the best of three: the machine's own noise is not ours."""
+    """Milliseconds, each the best of three: the machine's own noise is not ours. Each round is in
+    another folder, because an analysis is remembered."""
     found = []
     for command in commands:
-        read(command)
         rounds = []
-        for _ in range(3):
+        for folder in "abc":
             start = time.perf_counter()
-            read(command)
+            analyse_command(command, cwd=f"/srv/{folder}", home=HOME, own_paths=OWN)
             rounds.append(time.perf_counter() - start)
         found.append(min(rounds) * 1e3)
     return sorted(found)
