@@ -13,6 +13,17 @@ FindingKind = Literal[
 ]  # fmt: skip
 DOCUMENT_SUFFIXES = (".md", ".markdown", ".mdx", ".rst", ".txt")
 TABLE_SUFFIXES = (".csv", ".tsv")
+DATA_SUFFIXES = (
+    *TABLE_SUFFIXES, ".json", ".jsonl", ".ndjson", ".geojson", ".lock", ".log", ".xsd", ".wsdl",
+)  # fmt: skip
+MAX_READ_DATA_BYTES = 32 << 10
+"""Longer tables, lists and lock files are searched by programs: nobody reads them as a text."""
+_RUN_SETTINGS = re.compile(
+    r"(?:^|/)(?:package|composer|deno|hooks?|plugin|launch|tasks|devcontainer|"
+    r"[\w.-]*(?:mcp|settings|config|compose)[\w.-]*)\.json$",
+    re.IGNORECASE,
+)
+"""Programs take commands from them, however long they are."""
 MAX_READ_BYTES = 16 << 20
 
 
@@ -52,6 +63,12 @@ class SkillFile(Value, kw_only=True, frozen=True):
     @property
     def text(self) -> str:
         return self.data.decode("utf-8", errors="replace")
+
+
+def is_large_data(path: str, size: int) -> bool:
+    if size <= MAX_READ_DATA_BYTES or _RUN_SETTINGS.search(path):
+        return False
+    return path.casefold().endswith(DATA_SUFFIXES)
 
 
 class NpmManifest(Value, frozen=True):

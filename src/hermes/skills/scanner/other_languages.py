@@ -39,6 +39,8 @@ _ACTION_KINDS = (
     "dynamic", "environment", "stays", "delete", "trust", "spies", "credentials", "agent",
     "workflows", "listens",
 )  # fmt: skip
+_KEYBOARD_LISTENER = re.compile(r"addEventListener\(\s*['\"]key(?:down|up|press)")
+"""Every page with shortcuts has one; beside the network it may watch what is typed."""
 _SENDING_WORD = re.compile(r"\b(?:post|put|patch|write|send|body|data)\b", re.IGNORECASE)
 
 
@@ -51,6 +53,8 @@ def find_other_actions(path: str, text: str) -> Iterator[SkillAction]:
             yield SkillAction(kind, path, line, " ".join(found[0].split()))
     network_use = find_first(load_pattern("other", "network"), text)
     if network_use:
+        if keys := _KEYBOARD_LISTENER.search(text):
+            yield SkillAction("spies", path, line_number(text, keys.start()), keys[0])
         sends = bool(_SENDING_WORD.search(text))
         hosts = {find_host(each[0]) for each in re.finditer(r"https?://[^\s\"'`]+", text)} or {""}
         hosts |= {

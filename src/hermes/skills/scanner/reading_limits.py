@@ -8,6 +8,7 @@ from hermes.skills.scanner.finding import (
     TABLE_SUFFIXES,
     ScanFinding,
     SkillFile,
+    is_large_data,
 )
 
 MAX_DOCUMENT_BYTES = 768 << 10
@@ -43,6 +44,9 @@ def select_readable(entries: Sequence[SkillFile]) -> tuple[list[SkillFile], list
     left_out: list[SkillFile] = []
     left = {True: MAX_DOCUMENT_BYTES, False: MAX_PROGRAM_BYTES}
     for each in ranked:
+        if is_large_data(each.path, len(each.data)):
+            chosen.add(each.path)
+            continue
         data = _is_data(each)
         if len(each.data) > left[data]:
             left_out.append(each)

@@ -16,6 +16,7 @@ from hermes.skills.scanner.deobfuscation import (
     normalize_text,
 )
 from hermes.skills.scanner.finding import (
+    DATA_SUFFIXES,
     DOCUMENT_SUFFIXES,
     TABLE_SUFFIXES,
     ScanFinding,
@@ -23,6 +24,7 @@ from hermes.skills.scanner.finding import (
     SkillFile,
     decide_scan_verdict,
     find_fenced_python,
+    is_large_data,
 )
 from hermes.skills.scanner.other_languages import check_other_code, check_string_tricks
 from hermes.skills.scanner.patterns import load_pattern, load_patterns, read_pattern_file
@@ -30,7 +32,6 @@ from hermes.skills.scanner.purpose import DeclaredPurpose, read_purpose
 from hermes.skills.scanner.python.code_checks import check_python
 from hermes.skills.scanner.reading_limits import (
     MAX_PROSE_CHARS,
-    is_reference,
     select_readable,
 )
 from hermes.skills.scanner.rules.backdoors import (
@@ -56,7 +57,7 @@ from hermes.skills.scanner.rules.packages import (
     check_install_hooks,
     check_package_sources,
 )
-from hermes.skills.scanner.rules.prose import check_prose, check_sentences
+from hermes.skills.scanner.rules.prose import check_prose, check_sentences, extract_comments
 from hermes.skills.scanner.shell_text import (
     CONCRETE_TARGET,
     ReadEffects,
@@ -67,15 +68,31 @@ from hermes.skills.scanner.shell_text import (
 
 MAX_SCANNED_FILE_BYTES = 1 << 20
 """Longer files are reported by the structure check."""
+_ONLY_DATA_SUFFIXES = tuple(set(DATA_SUFFIXES) - {".json", ".lock"})
+"""Programs take neither commands nor packages from them."""
 _PROSE_SUFFIXES = (*DOCUMENT_SUFFIXES, ".yaml", ".yml", ".html", ".json", ".csv")
-_COMMENT_TEXT = re.compile(r"#[^\n]*|//[^\n]*|\"\"\"[\s\S]*?\"\"\"")
 WEAK_SIGNAL_LINES = 40
 _DESCRIPTION_LINES = 5
 """The first lines of SKILL.md, with name and description."""
 _HTTPS_HOST = re.compile(r"https://([a-z0-9-]+(?:\.[a-z0-9-]+)+)", re.IGNORECASE)
 _INSTRUCTION_FILE = re.compile(r"(?:^|/)(?:agents|claude|gemini|skill)\.md$", re.IGNORECASE)
 """An agent that works in their folder takes them for its instructions."""
+_AGENT_ADDRESS = re.compile(
+    r"\b(?:assistants?|agents?|ai|llms?|claude|gpt|hermes|instructions?|system prompt|the user|"
+    r"you must|you should|when you (?:see|read)|ignore|disregard)\b",
+    re.IGNORECASE,
+)
+MAX_PASSAGE_CHARS = 400
+"""Before and after the words that speak to an agent."""
 _OWN_FILE = re.compile(r"(?<![\w/])(?:assets|scripts|resources)/[\w.-]")
+_AGENT_FOLDER = re.compile(r"\.(?:hermes|claude|cursor|codex|gemini)/(?:skills/)?([\w.-]*)")
+_AGENT_SETTINGS_CAUSES = (
+    "it changes the settings of the agent",
+    "the agent's own safeguards are changed",
+)
+_GITHUB_REPOSITORY = re.compile(
+    r"https://(?:github|raw\.githubusercontent)\.com/([\w.-]+)/([\w.-]+)/", re.IGNORECASE
+)
 _TABLE_ROW = re.compile(r"\s*\|")
 _LIST_LINE = re.compile(r"^[ \t]*(?:\||[-*+] |\d+[.)] )[^\n]*$", re.MULTILINE)
 _BLOCK_QUOTE = re.compile(r"^[ \t]*>[^\n]*$", re.MULTILINE)
@@ -117,10 +134,15 @@ def scan_skill(
     if packed := unpack_nested_archives(entries):
         found += (each for each in check_structure([*entries, *packed], name) if each not in found)
         entries = [*entries, *packed]
+    texts_of_skill = [each for each in entries if not each.link and _is_text(each.data)]
+    data = [each for each in texts_of_skill if is_large_data(each.path, len(each.data))]
+    for entry in data:
+        found += _check_data(entry, purpose)
     readable = [
         entry
-        for entry in entries
-        if not entry.link and _is_text(entry.data) and len(entry.data) <= MAX_SCANNED_FILE_BYTES
+        for entry in texts_of_skill
+        if len(entry.data) <= MAX_SCANNED_FILE_BYTES
+        and not (entry in data and entry.path.endswith(_ONLY_DATA_SUFFIXES))
     ]
     for entry in readable:
         found += check_hidden_text(entry.path, entry.text)
@@ -128,39 +150,63 @@ def scan_skill(
     found += left_out
     texts = [(entry.path, normalize_text(entry.text)) for entry in readable]
     present = frozenset(entry.path for entry in entries)
+    own_modules = frozenset(PurePosixPath(path).stem for path in present if path.endswith(".py"))
     for entry, (_, text) in zip(readable, texts, strict=True):
         found += check_expansion(entry.path, entry.text)
-        found += _check_file(entry.path, text, read_effects, purpose)
+        found += _check_file(entry.path, text, read_effects, purpose, own_modules)
         found += check_install_hooks(entry.path, entry.text, present)
     found += check_disguised_files(entries)
     found += check_actions(texts, purpose)
     found += check_hosts(texts, purpose)
-    judged = downgrade_weak_signals(downgrade_declared(found, dict(texts), purpose))
+    judged = downgrade_weak_signals(downgrade_declared(found, dict(texts), purpose, name))
     return ScanResult(findings=tuple(_sort_findings(judged)))
 
 
 def _check_file(
-    path: str, text: str, read_effects: ReadEffects | None, purpose: DeclaredPurpose
+    path: str,
+    text: str,
+    read_effects: ReadEffects | None,
+    purpose: DeclaredPurpose,
+    own_modules: frozenset[str],
 ) -> Iterator[ScanFinding]:
     """`text` is normalized already."""
-    yield from _check_code(path, text, read_effects)
-    yield from check_dependencies(path, text)
+    if not is_large_data(path, len(text)):
+        yield from _check_code(path, text, read_effects)
+    yield from check_dependencies(path, text, own_modules)
     yield from check_logic_bombs(path, text, purpose)
     yield from check_always_blocked(path, text, purpose)
     yield from check_package_sources(path, text, purpose)
     yield from check_backdoors(path, text)
     yield from check_string_tricks(path, text)
     yield from check_weak_secrets(path, text, purpose)
-    prose = (
-        remove_quotations(text, purpose)
-        if path.endswith(_PROSE_SUFFIXES)
-        else _extract_comments(text)
-    )
-    told = _check_prose(path, prose, purpose)
-    read_by_agent = path.endswith(DOCUMENT_SUFFIXES + TABLE_SUFFIXES)
-    yield from told if read_by_agent else keep_addressed(told, prose)
+    if not is_large_data(path, len(text)):
+        prose = (
+            remove_quotations(text, purpose)
+            if path.endswith(_PROSE_SUFFIXES)
+            else extract_comments(text)
+        )
+        told = _check_prose(path, prose, purpose)
+        read_by_agent = path.endswith(DOCUMENT_SUFFIXES + TABLE_SUFFIXES)
+        yield from told if read_by_agent else keep_addressed(told, prose)
     for line, inside in decode_hidden_texts(text):
         yield from _check_decoded_text(path, line, inside)
+
+
+def _check_data(entry: SkillFile, purpose: DeclaredPurpose) -> Iterator[ScanFinding]:
+    """Only what speaks to an agent, which may find it by a search, is read as a text."""
+    text = entry.text
+    passages = [""] * (text.count("\n") + 1)
+    line = counted = read_to = 0
+    for found in _AGENT_ADDRESS.finditer(text):
+        begin = max(text.rfind("\n", 0, found.start()) + 1, found.start() - MAX_PASSAGE_CHARS)
+        after = text.find("\n", found.end())
+        end = min(len(text) if after < 0 else after, found.end() + MAX_PASSAGE_CHARS)
+        if end > read_to:
+            line += text.count("\n", counted, found.start())
+            counted = found.start()
+            passages[line] += text[max(begin, read_to) : end]
+            read_to = end
+    yield from _check_prose(entry.path, normalize_text("\n".join(passages)), purpose)
 
 
 def _check_prose(path: str, prose: str, purpose: DeclaredPurpose) -> Iterator[ScanFinding]:
@@ -225,18 +271,6 @@ def _check_decoded_text(path: str, line: int, inside: str) -> Iterator[ScanFindi
         yield ScanFinding("encoded", path, line, cause)
 
 
-def _extract_comments(text: str) -> str:
-    """Comments and docstrings of a program, on their original lines."""
-    comments = ["" for _ in text.split("\n")]
-    line = counted = 0
-    for found in _COMMENT_TEXT.finditer(text):
-        line += text.count("\n", counted, found.start())
-        counted = found.start()
-        for number, words in enumerate(found[0].split("\n")):
-            comments[line + number] += f" {words.lstrip('#/ ')}"
-    return "\n".join(comments)
-
-
 def _is_text(data: bytes) -> bool:
     return b"\0" not in data[:4096] or data.startswith((b"\xff\xfe", b"\xfe\xff"))
 
@@ -263,9 +297,12 @@ def _load_exceptions() -> tuple[_DeclaredException, ...]:
 
 
 def downgrade_declared(
-    found: Sequence[ScanFinding], texts: Mapping[str, str], purpose: DeclaredPurpose
+    found: Sequence[ScanFinding],
+    texts: Mapping[str, str],
+    purpose: DeclaredPurpose,
+    name: str = "",
 ) -> Iterator[ScanFinding]:
-    """The same findings; declared ones no longer block."""
+    """The same findings; declared ones, and those about the skill's own folder, do not block."""
     split = {file: texts[file].split("\n") for file in {each.file for each in found} & set(texts)}
     for each in found:
         lines = split.get(each.file, [])
@@ -274,6 +311,7 @@ def downgrade_declared(
             _matches_exception(each, line, purpose)
             or _is_declared_source(each, line, purpose)
             or _is_teaching_example(each, line, purpose)
+            or _is_own_folder(each, texts.get(each.file, ""), name)
         ):
             each = replace(each, blocks=False)
         yield each
@@ -290,11 +328,21 @@ def _matches_exception(each: ScanFinding, line: str, purpose: DeclaredPurpose) -
     )
 
 
+def _is_own_folder(each: ScanFinding, text: str, name: str) -> bool:
+    """Whether its file names no other folder of an agent than that of the skill itself."""
+    folders = _AGENT_FOLDER.findall(text)
+    about = each.cause.startswith(_AGENT_SETTINGS_CAUSES)
+    return about and len(name) > 3 and bool(folders) and set(folders) == {name}
+
+
 def _is_declared_source(each: ScanFinding, line: str, purpose: DeclaredPurpose) -> bool:
     """An installer from a host, or a login file, that the description names."""
     download_and_run = load_patterns("shell", "download_run")[0].cause
     if each.cause == download_and_run and each.file.endswith(DOCUMENT_SUFFIXES):
         hosts = [found.casefold() for found in _HTTPS_HOST.findall(line)]
+        sources = _GITHUB_REPOSITORY.findall(line.casefold())
+        if sources and len(sources) == len(hosts):
+            return all({*source} & set(purpose.summary.split()) for source in sources)
         return bool(hosts) and all(
             ".".join(host.split(".")[-2:]) in purpose.summary for host in hosts
         )
@@ -357,14 +405,15 @@ def _are_weak_kinds_near(findings: list[ScanFinding]) -> bool:
 
 
 def _is_only_read(file: str) -> bool:
-    return is_reference(file) and not _INSTRUCTION_FILE.search(file)
+    """Whether no agent takes it for its task: a document beside SKILL.md, comments, or data."""
+    return file != "SKILL.md" and not _INSTRUCTION_FILE.search(file)
 
 
 def _weak_signal_kind(finding: ScanFinding) -> str:
     """`plain` for what blocks by itself.
 
-    A reference describes many things, and no agent takes it for its task: there only the causes
-    that no description of anything gives block by themselves.
+    A reference or a program describes many things, and no agent takes it for its task: there only
+    the causes that no description of anything gives block by themselves.
     """
     cause = _weak_signal_cause(finding)
     table = _load_weak_signals()
@@ -374,7 +423,11 @@ def _weak_signal_kind(finding: ScanFinding) -> str:
 
 
 def _weak_signal_cause(finding: ScanFinding) -> str:
-    """Empty in the description: it is read with every task, so its orders are never weak."""
+    """Empty in the description: it is read with every task, so its orders are never weak.
+
+    A skill within the skill has no say of its own: there nothing is weak.
+    """
     described = finding.file == "SKILL.md" and finding.line <= _DESCRIPTION_LINES
+    described = described or finding.file.endswith("/SKILL.md")
     is_prose = finding.kind == "prose" and not described
     return finding.cause.partition(":")[0] if is_prose else ""

@@ -13,6 +13,7 @@ from hermes.skills.scanner.finding import (
     TABLE_SUFFIXES,
     ScanFinding,
     find_fenced_python,
+    is_large_data,
     line_number,
 )
 from hermes.skills.scanner.literal_search import find_matches
@@ -231,7 +232,7 @@ def check_hosts(
     for path, text in texts:
         if _is_document(path):
             continue
-        if _is_reference_data(path, texts):
+        if _is_reference_data(path, text, texts):
             continue
         code = split_long_lines(_remove_named_only(_COMMENT_LINE.sub("", text)))
         settings = is_settings_file(path) and not text.startswith("#!")
@@ -254,13 +255,12 @@ def _is_document(path: str) -> bool:
     return PurePosixPath(path).suffix.casefold() in DOCUMENT_SUFFIXES + TABLE_SUFFIXES
 
 
-def _is_reference_data(path: str, texts: Sequence[tuple[str, str]]) -> bool:
+def _is_reference_data(path: str, text: str, texts: Sequence[tuple[str, str]]) -> bool:
     """Whether only the reader of the text opens this file, as if it were a document."""
     file = PurePosixPath(path)
-    if (
-        not _REFERENCE_FOLDERS.intersection(file.parts[:-1])
-        or file.suffix.casefold() not in _REFERENCE_DATA_SUFFIXES
-    ):
+    aside = _REFERENCE_FOLDERS.intersection(file.parts[:-1])
+    shown = aside and file.suffix.casefold() in _REFERENCE_DATA_SUFFIXES
+    if not shown and not is_large_data(path, len(text)):
         return False
     name = file.stem if len(file.stem) > MAX_COMMON_STEM_CHARS else file.name
     return not any(

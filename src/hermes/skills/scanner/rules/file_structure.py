@@ -17,7 +17,7 @@ from pathlib import PurePosixPath
 
 from hermes.skills.format import MAX_SKILL_BYTES, MAX_SKILL_FILES
 from hermes.skills.scanner.deobfuscation import normalize_text
-from hermes.skills.scanner.finding import ScanFinding, SkillFile, line_number
+from hermes.skills.scanner.finding import ScanFinding, SkillFile, is_large_data, line_number
 from hermes.skills.scanner.shell_text import ShellPassage, check_shell, extract_shell_passages
 
 MAX_TEXT_BYTES = 1 << 20
@@ -68,6 +68,7 @@ _HARMLESS_DOTFILE = re.compile(
     r"(?:rc)?(?:\.(?:ya?ml|json|toml|ini|hcl))?|python-version|node-version|ruby-version|tool-versions)"
 )
 """Settings of formatters and similar tools: nothing runs them."""
+_NAME_LINE = re.compile(r"^name:[ \t]*(\S[^\n]*)$", re.MULTILINE)
 _INCLUDE_DIRECTIVE = re.compile(
     r"(?:\{\{\s*include:?|@include|!include|<!--\s*include:?|\{%\s*include)\s*[\"']?([\w./-]+)"
 )
@@ -88,10 +89,19 @@ def check_structure(entries: Sequence[SkillFile], name: str = "") -> Iterator[Sc
         yield _structure_finding(
             "SKILL.md", "a skill needs a SKILL.md in its folder, and there is none"
         )
+    yield from _check_nested_skills(entries)
+    yield from _check_include_cycles(entries, name)
+
+
+def _check_nested_skills(entries: Sequence[SkillFile]) -> Iterator[ScanFinding]:
+    """Nothing loads them by themselves."""
+    own = next((_NAME_LINE.search(each.text) for each in entries if each.path == "SKILL.md"), None)
     for entry in entries:
         if entry.path.endswith("/SKILL.md"):
-            yield _structure_finding(entry.path, "a nested skill would be loaded as well")
-    yield from _check_include_cycles(entries, name)
+            name = _NAME_LINE.search(entry.text)
+            same = bool(own and name and own[1] == name[1])
+            cause = "a skill inside this one" + (", with the same name" if same else "")
+            yield _structure_finding(entry.path, cause, blocks=same)
 
 
 def _structure_finding(file: str, cause: str, *, line: int = 1, blocks: bool = True) -> ScanFinding:
@@ -153,7 +163,11 @@ def _check_file_type(entry: SkillFile) -> Iterator[ScanFinding]:
         (b"PK\x03\x04", b"\x1f\x8b", b"Rar!")
     ):
         yield from _check_archive(entry, suffix)
-    elif len(entry.data) > MAX_TEXT_BYTES and suffix != ".csv" and b"\0" not in entry.data[:4096]:
+    elif (
+        len(entry.data) > MAX_TEXT_BYTES
+        and b"\0" not in entry.data[:4096]
+        and not is_large_data(entry.path, len(entry.data))
+    ):
         yield _structure_finding(
             entry.path, f"{len(entry.data):,} bytes of text are too much to read"
         )

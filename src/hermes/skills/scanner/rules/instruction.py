@@ -8,9 +8,10 @@ from msgspec.structs import replace
 from hermes.skills.scanner.finding import ScanFinding
 from hermes.skills.scanner.patterns import load_pattern
 
-_WITHOUT_ASKING_CAUSE = "it wants something done without asking"
+WITHOUT_ASKING_CAUSE = "it wants something done without asking"
+_HIDE_CAUSE = "it tells the agent to hide something from the user"
 _GRANTED_CAUSE = "it claims an approval that was not given"
-_COVERT_CAUSE = "it wants something done in secret"
+COVERT_CAUSE = "it wants something done in secret"
 _COVERT_ADVERBS = (
     "silently", "quietly", "discreetly", "covertly", "secretly", "stealthily", "surreptitiously",
     "unnoticed",
@@ -22,16 +23,43 @@ _ACTION_VERBS = (
     "silently", "quietly", "secretly",
 )  # fmt: skip
 _PROHIBITION_BEFORE = re.compile(
-    r"\b(?:never|not|don't|avoid)\b(?!\s+(?:hesitate|forget|fail|stop|wait|worry|bother|mind))"
-    r"[^.\n]{0,40}$"
+    r"\b(?:never|not|don't|avoid|rather than|instead of)\b"
+    r"(?!\s+(?:hesitate|forget|fail|stop|wait|worry|bother|mind))[^.\n]{0,40}$"
 )
 _ASKING_FIRST = re.compile(
-    r"\b(?:never|(?:do )?not|don't|cannot|can't|must not|avoid)\b"
+    r"\b(?:never|(?:do )?not|don't|cannot|can't|must not|avoid|no \w+)\b"
     r"(?!\s+(?:hesitate|forget|fail|stop|wait|worry|bother|mind|need))"
     r"(?:(?!\b(?:and|but|just|then|always)\b)[^.,;:\n]){0,80}?\b(?:without|unless|until|before)\b"
 )
 """A prohibition with a condition: that it is only done after asking."""
 _CONDITION_BEFORE = re.compile(r"\b(?:until|unless|whether)\b[^.,;:\n]{0,120}$")
+_REFUSED_WITHOUT = re.compile(
+    r"without\b[^.,\n]{0,60},\s[^.,\n]{0,60}"
+    r"\b(?:stops?|fails?|aborts?|(?:be|is|are) (?:refused|rejected|blocked))\b"
+)
+"""What happens when nobody was asked: it is not done."""
+_OTHER_REQUEST = re.compile(
+    r"\bask(?:ing)? "
+    r"(?:it|(?:the |an? |another )?(?:\w+ )?(?:reviewer|model|llm|sub-?agent|provider|cli|tool)s?) "
+    r"(?:to|for) (?!(?:confirm|approv|permi|allow|agree|authori|consent|check|decide|verify|review|"
+    r"sign|look|read|see|test|inspect)\w*\b)"
+)
+"""A request to another program: not the question whether something may be done."""
+_EVIDENCE_AFTER = re.compile(r"[^.\n]{0,80}\bwithout (?!being|asking|telling)\w+ing\b")
+"""Something may be told, but only with a proof."""
+_FAULT_BEFORE = re.compile(
+    r"\b(?:would|could|might|may|can|will|is|are|was|were|gets?|got|being|been|than|instead of)\b"
+    r"[^,;:]{0,60}$"
+)
+_OBLIGATION = re.compile(
+    r"\b(?:must|shall|should|has to|have to|needs? to|ought|make sure|ensure|always|let)\b"
+)
+_ACTION_OR_RECORD = re.compile(
+    r"\b(?:sen[dt]|upload|push|publish|post|forward|transfer|pa[iy]|approv|grant|cop(?:y|ie)|collect|"
+    r"e-?mail|fetch|download|install|deploy|execut|commit|exfil|embed|insert|append|includ|logs?\b|"
+    r"audit|histor|record|trace|evidence|backup|alert|warning)\w*"
+)
+"""Actions of an attacker, and what would show them, are no faults of a program."""
 _REQUIREMENT = re.compile(r"\bmust\s+(?:\w+\s+)?have\b")
 _QUOTE_TO_REPEAT = re.compile(
     r"\b(?:say|write|answer|reply|respond|add|append|insert|put|include|embed|print|obey|follow|"
@@ -71,6 +99,9 @@ _AUTHOR_OR_AGENT = re.compile(
     r"\b(?:skills?|plug-?ins?|helpers?|templates?|bundles?|agents?|assistants?|you|we|i|it|us|"
     r"this|that|they|hook|steps?)\b"
 )
+_AUTHOR = re.compile(
+    r"\b(?:skills?|plug-?ins?|helpers?|agents?|assistants?|you|we|i|hook|scripts?)\b"
+)
 _AUXILIARY = re.compile(
     r"\b(?:must|shall|should|has to|have to|needs? to|ought to|be|being|is|are|was|were|"
     r"get|gets|been|make sure|ensure)\b[^.;:]{0,30}$"
@@ -102,11 +133,15 @@ def is_instruction(text: str, found: re.Match[str], cause: str) -> bool:
     """Return whether a match in a text is an order, and not quoted, forbidden or described."""
     if _is_only_quoted(text, found) or _is_documentation(text, found):
         return False
-    if cause == _WITHOUT_ASKING_CAUSE:
+    if cause == WITHOUT_ASKING_CAUSE:
         return not _wants_asking_first(text, found)
     if cause == _GRANTED_CAUSE:
         return not _waits_for_approval(text, found)
-    if cause == _COVERT_CAUSE and found[0].startswith(_COVERT_ADVERBS):
+    if cause == _HIDE_CAUSE and _EVIDENCE_AFTER.match(text, found.end()):
+        return False
+    if cause == COVERT_CAUSE and is_described_fault(text, *found.span()):
+        return False
+    if cause == COVERT_CAUSE and found[0].startswith(_COVERT_ADVERBS):
         verb = found[0].rpartition(" ")[2]
         return not is_about_another_program(text, found.end() - len(verb))
     return True
@@ -133,6 +168,27 @@ def is_about_another_program(text: str, start: int) -> bool:
     before = clause[0] if clause else ""
     words = re.findall(r"[a-z]\w+", before)
     return bool(words) and not _AUTHOR_OR_AGENT.search(before) and not _AUXILIARY.search(before)
+
+
+def is_no_question(text: str, position: int) -> bool:
+    """Return whether the word there asks another program, or says what happens unasked."""
+    begin = max(text.rfind("\n", 0, position) + 1, position - 40)
+    return any(
+        found.start() <= position < found.end()
+        for pattern in (_OTHER_REQUEST, _REFUSED_WITHOUT)
+        for found in pattern.finditer(text, begin)
+    )
+
+
+def is_described_fault(text: str, start: int, end: int) -> bool:
+    """Return whether it says how a program may lose something: it would silently drop it."""
+    clause = _CLAUSE.search(text, max(text.rfind("\n", 0, start) + 1, start - 120), start)
+    before = clause[0] if clause else ""
+    if _OBLIGATION.search(before) or _AUTHOR.search(before):
+        return False
+    return bool(_FAULT_BEFORE.search(before)) and not _ACTION_OR_RECORD.search(
+        before + text[start:end]
+    )
 
 
 def _is_documentation(text: str, found: re.Match[str]) -> bool:
@@ -189,6 +245,9 @@ def _is_only_quoted(text: str, found: re.Match[str]) -> bool:
 def _wants_asking_first(text: str, found: re.Match[str]) -> bool:
     """Whether each `without asking` of the passage belongs to a prohibition before it."""
     start = max(text.rfind("\n", 0, found.start()) + 1, found.start() - 100)
+    asked = re.search(r"without|ask", found[0])
+    if asked and is_no_question(text, found.start() + asked.start()):
+        return True
     passage = text[start : found.end()]
     rest = _ASKING_FIRST.sub("", passage)
     return rest != passage and not re.search(r"\b(?:without|no need|skip)\b", rest)

@@ -53,9 +53,12 @@ _PACKAGE_NAME = re.compile(r"^(?:@[\w.-]+/)?([A-Za-z0-9][\w.-]*)")
 _INLINE_SCRIPT_METADATA = re.compile(r"^# /// script\s*$(.*?)^# ///\s*$", re.MULTILINE | re.DOTALL)
 
 
-def check_dependencies(path: str, text: str) -> Iterator[ScanFinding]:
+def check_dependencies(
+    path: str, text: str, own_modules: frozenset[str] = frozenset()
+) -> Iterator[ScanFinding]:
+    """`own_modules`: what its programs import from each other."""
     yield from _check_direct_urls(path, text)
-    reported: set[str] = set()
+    reported = set(own_modules) if path.endswith(".py") else set[str]()
     for line, name in find_required_packages(path, text):
         lookalike = find_lookalike(name)
         if lookalike and name not in reported:
@@ -206,7 +209,7 @@ _LOCK_FILES = re.compile(
     r"package-lock\.json|npm-shrinkwrap\.json|yarn\.lock|pnpm-lock\.yaml|uv\.lock|"
     r"poetry\.lock|pipfile\.lock"
 )
-_LOCKED_URL = re.compile(rf"\b(?:resolved|tarball|registry|url)[\"']?\s*[:= ]\s*{_URL_PATTERN}")
+_LOCKED_URL = re.compile(rf"\b(?:resolved|tarball|registry)[\"']?\s*[:= ]\s*{_URL_PATTERN}")
 _INTEGRITY_ENTRY = re.compile(r"\"integrity\"\s*:\s*\"sha")
 _RESOLVED_ENTRY = re.compile(r"\"resolved\"\s*:\s*\"https?://[^\"]+\.tgz")
 _HASH_REMOVAL = re.compile(

@@ -21,9 +21,13 @@ from hermes.skills.scanner.patterns import (
 )
 from hermes.skills.scanner.purpose import DeclaredPurpose
 from hermes.skills.scanner.rules.instruction import (
+    COVERT_CAUSE,
+    WITHOUT_ASKING_CAUSE,
     is_about_another_program,
     is_act_instructed,
+    is_described_fault,
     is_instruction,
+    is_no_question,
 )
 
 _HTML_COMMENT = re.compile(r"<!--(.*?)-->", re.DOTALL)
@@ -33,15 +37,16 @@ _INVISIBLE_STYLE = re.compile(
     r"^\[(?://|comment|_|hidden|note)\]:\s*(?:#|<>)",
     re.IGNORECASE | re.MULTILINE,
 )
-_ADDRESSES_AGENT = re.compile(
-    r"(?<![/.~])\b(?:assistants?|agents?|ai|llms?|claude(?! code\b)|gpt|hermes)\b(?!/|\.\w)|"
-    r"\b(?:you must|you should|"
-    r"when you (?:see|read)|"
-    r"run|execute|fetch|curl|send|follow|ignore|note to|instruction)\b",
-    re.IGNORECASE,
+_AGENT = r"(?<![/.~])\b(?:assistants?|agents?|ai|llms?|claude(?! code\b)|gpt|hermes)\b(?!/|\.\w)"
+_ORDER = (
+    r"\b(?:you must|you should|when you (?:see|read)|run|execute|fetch|curl|send|follow|ignore|"
+    r"note to|instruction)\b"
 )
+_ADDRESSES_AGENT = re.compile(f"{_AGENT}|{_ORDER}", re.IGNORECASE)
+_GIVES_ORDER = re.compile(_ORDER, re.IGNORECASE)
 _ORDERS_AGENT = re.compile(
-    r"\b(?:assistants?|agents?|llms?|ai|models?)\s+(?:must|shall|should|are to|have to)\b",
+    r"\b(?:assistants?|agents?|llms?|ai|models?)\s+"
+    r"(?:must|shall|(?<!the agent )should|are to|have to)\b",
     re.IGNORECASE,
 )
 _LONG_LINE = re.compile(r"[^\n]{2000}")
@@ -51,7 +56,7 @@ _SECRET_CAUSES = ("it makes the agent send secrets", "it makes the agent leak se
 
 def check_prose(file: str, text: str, purpose: DeclaredPurpose) -> Iterator[ScanFinding]:
     """`text` is normalized already."""
-    lowered = _LONG_LINE.sub("\\g<0>\n", text.casefold())
+    lowered = _LONG_LINE.sub("\\g<0>\n", CODE_FENCE.sub(_keep_comments, text).casefold())
     for rule in (*load_patterns("prose", "orders"), *load_patterns("prose", "foreign_orders")):
         for found in find_matches(rule.pattern, lowered):
             line = line_number(lowered, found.start())
@@ -66,11 +71,38 @@ def check_prose(file: str, text: str, purpose: DeclaredPurpose) -> Iterator[Scan
     yield from _check_invisible_text(file, text)
 
 
+_COMMENT_TEXT = re.compile(r"#[^\n]*|//[^\n]*|\"\"\"[\s\S]*?\"\"\"")
+_PROGRAM_LANGUAGES = frozenset({
+    "javascript", "js", "jsx", "typescript", "ts", "tsx", "java", "kotlin", "swift", "go", "rust",
+    "ruby", "php", "c", "cpp", "csharp", "css", "sql", "graphql", "dart", "scala", "vue", "svelte",
+})  # fmt: skip
+
+
+def extract_comments(text: str) -> str:
+    """Comments and docstrings of a program, on their original lines."""
+    comments = ["" for _ in text.split("\n")]
+    line = counted = 0
+    for found in _COMMENT_TEXT.finditer(text):
+        line += text.count("\n", counted, found.start())
+        counted = found.start()
+        for number, words in enumerate(found[0].split("\n")):
+            comments[line + number] += f" {words.lstrip('#/ ')}"
+    return "\n".join(comments)
+
+
+def _keep_comments(found: re.Match[str]) -> str:
+    """Of a program in a document, only its comments are a text."""
+    if found["language"].casefold() not in _PROGRAM_LANGUAGES:
+        return found[0]
+    return extract_comments(found[0])
+
+
 def _check_invisible_text(file: str, text: str) -> Iterator[ScanFinding]:
     for found in _HTML_COMMENT.finditer(text):
         inside = found[1]
         line = line_number(text, found.start())
-        if _ORDERS_AGENT.search(inside) or len(_ADDRESSES_AGENT.findall(inside)) >= 2:
+        addressed = _GIVES_ORDER.search(inside) and len(_ADDRESSES_AGENT.findall(inside)) >= 2
+        if addressed or _ORDERS_AGENT.search(inside):
             cause = f"a hidden comment addresses the agent: {_excerpt(inside)}"
             yield ScanFinding("prose", file, line, cause)
     for found in _INVISIBLE_STYLE.finditer(text):
@@ -267,12 +299,17 @@ def _rule_holds(rule: SentenceRule, number: int, index: _IdeaIndex) -> bool:
         return False
     if rule.near < MAX_SENTENCE_CHARS and not _ideas_are_near(rule, number, index):
         return False
+    if rule.cause == WITHOUT_ASKING_CAUSE and all(
+        is_no_question(index.text, begin) for begin, _ in index.spans_of("leave", number)
+    ):
+        return False
     spans = index.spans_of(rule.act or rule.meet[0], number)
     # A rule of one idea is a revealing phrase, whatever its subject.
     narrated = bool(rule.act) and len(rule.meet) > 1
     return any(
         is_act_instructed(index.text, span, act=bool(rule.act))
         and not (narrated and is_about_another_program(index.text, span[0]))
+        and not (rule.cause == COVERT_CAUSE and is_described_fault(index.text, *span))
         for span in spans
     )
 
