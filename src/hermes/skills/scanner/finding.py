@@ -104,11 +104,24 @@ CODE_FENCE = re.compile(
 )
 
 
-def find_fenced_python(text: str) -> Iterator[tuple[int, str]]:
-    """The Python blocks of a document, each with its first line."""
+_FENCED_LANGUAGES = {
+    ".py": "python py python3", ".js": "javascript js jsx mjs node vue svelte", ".php": "php",
+    ".ts": "typescript ts tsx", ".ps1": "powershell pwsh ps1", ".rb": "ruby rb", ".pl": "perl",
+    ".java": "java kotlin scala dart", ".cs": "csharp cs", ".c": "c cpp", ".go": "go",
+    ".rs": "rust", ".swift": "swift", ".lua": "lua",
+}  # fmt: skip
+_FENCED_SUFFIXES = {
+    language: suffix
+    for suffix, languages in _FENCED_LANGUAGES.items()
+    for language in languages.split()
+}
+
+
+def find_fenced_programs(text: str) -> Iterator[tuple[int, str, str]]:
+    """The programs in a document: first line, suffix of their language, code."""
     for found in CODE_FENCE.finditer(text):
-        if found["language"].casefold() in ("python", "py", "python3"):
-            yield line_number(text, found.start("code")), found["code"]
+        if suffix := _FENCED_SUFFIXES.get(found["language"].casefold()):
+            yield line_number(text, found.start("code")), suffix, found["code"]
 
 
 def line_number(text: str, position: int) -> int:

@@ -23,7 +23,7 @@ from hermes.skills.scanner.finding import (
     ScanVerdict,
     SkillFile,
     decide_scan_verdict,
-    find_fenced_python,
+    find_fenced_programs,
     is_large_data,
 )
 from hermes.skills.scanner.other_languages import check_other_code, check_string_tricks
@@ -226,9 +226,14 @@ def _check_code(path: str, text: str, read_effects: ReadEffects | None) -> Itera
     if path.endswith((".py", ".pyw", ".pyi")) or re.match(r"#!.*\bpython", text):
         yield from check_python(path, text, shell)
     embedded = ((at, code) for at, by, code in find_embedded_programs(text) if by == "python")
-    for start, code in (*find_fenced_python(text), *embedded):
+    fenced = list(find_fenced_programs(text))
+    programs = [(start, code) for start, suffix, code in fenced if suffix == ".py"]
+    for start, code in (*programs, *embedded):
         for each in check_python(path, code, shell):
             yield replace(each, line=each.line + start - 1)
+    for start, suffix, code in fenced:
+        for each in check_other_code(f"x{suffix}", code):
+            yield replace(each, line=each.line + start - 1, file=path)
     if path.endswith(".ipynb"):
         yield from _check_notebook(path, text, read_effects)
     yield from check_other_code(path, text)

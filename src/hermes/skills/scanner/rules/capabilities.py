@@ -12,7 +12,7 @@ from hermes.skills.scanner.finding import (
     DOCUMENT_SUFFIXES,
     TABLE_SUFFIXES,
     ScanFinding,
-    find_fenced_python,
+    find_fenced_programs,
     is_large_data,
     line_number,
 )
@@ -151,13 +151,20 @@ def find_actions(path: str, text: str) -> Iterator[SkillAction]:
     if suffix in (".py", ".pyw", ".pyi") or re.match(r"#!.*\bpython", text):
         yield from find_python_actions(path, text)
     elif in_document:
-        for line, code in find_fenced_python(text):
-            yield from _shift_lines(find_python_actions(path, code), line)
+        yield from _find_fenced_actions(path, text)
     if is_settings_file(path) and not text.startswith("#!"):
         yield from find_settings_actions(path, text)
     yield from find_other_actions(path, text)
     yield from find_sql_actions(path, text)
     yield from find_embedded_identities(path, text)
+
+
+def _find_fenced_actions(path: str, text: str) -> Iterator[SkillAction]:
+    for line, suffix, code in find_fenced_programs(text):
+        if suffix == ".py":
+            yield from _shift_lines(find_python_actions(path, code), line)
+        else:
+            yield from _shift_lines(find_other_actions(f"x{suffix}", code), line, path)
 
 
 def _shift_lines(
