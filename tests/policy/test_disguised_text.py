@@ -152,6 +152,108 @@ def test_a_value_without_its_name_asks_only_where_the_name_is_what_shows_it(
         assert "secret-read" not in read(command.replace("FILE", "own"), folder).effects
 
 
+PARTS = r"""
+cmp -l FILE.yml /dev/null
+cmp -bl FILE.yml other
+join -o 1.2 -t: FILE.yml other
+tac -s : FILE.yml
+sed -n 'l 5' FILE.yml
+sed -n '3s/.*: //p' FILE.yml
+sed 's/^[^ ]* *[^ ]* //' FILE.yml
+sed 's/ /\n/g' FILE.yml
+sed 'sx.*:xx' FILE.yml
+sed -n -e 's/zzz//p' -e 's/.*: //p' FILE.yml
+sed -n 's/zzz//p;s/.*: //p' FILE.yml
+xargs -d : -a FILE.yml
+xargs -n1 < FILE.yml
+cat FILE.yml | xargs -d: ls
+numfmt -d : --field 2 --invalid=ignore < FILE.yml
+fmt -w 5 FILE.yml
+fold -w 14 FILE.yml
+wdiff -3 FILE.yml other
+xmllint --xpath '//x' FILE.yml
+rg -r '$1' '.*: (.*)' FILE.yml
+rg -or '$1' '.*: (.*)' FILE.yml
+ack --output='$1' ': (.*)' FILE.yml
+grep -m 9 -oP 'password: \K.*' FILE.yml
+grep -e zz -oe '[^ ]*$' FILE.yml
+grep -zo '[^ ]*$' FILE.yml
+grep 'zz\|word' FILE.yml | cut -d: -f2
+cut -sf3 -d' ' FILE.yml
+cut -d: -f1 --complement FILE.yml
+cut -d: --f=2 FILE.yml
+awk -F: '{print $ 2}' FILE.yml
+awk -F: '{$1 = ""; print}' FILE.yml
+awk -F /zz/ '{print $2}' FILE.yml
+awk '/zz/{getline; getline; print $2}' FILE.yml
+tail -14c FILE.yml
+head --by=50 FILE.yml
+column -t -o : FILE.yml
+git grep --no-index -oh '[^ ]*$' FILE.yml
+git diff --no-index --word-diff-regex=. FILE.yml other
+git diff --no-index --word-diff=porcelain FILE.yml other
+curl -s -r 30- file://FOLDER/FILE.yml
+curl -C 30 file://FOLDER/FILE.yml
+expr "$(cat FILE.yml)" : '.*word: \(.*\)'
+expr substr "$(<FILE.yml)" 30 20
+while IFS=: read -r k v; do echo "$v"; done < FILE.yml
+{ read -rn12 x; read -r y; echo "$y"; } < FILE.yml
+bash -c 'while read a b; do echo $b; done' < FILE.yml
+read -rn1 x < FILE.yml; echo $x
+for w in $(<FILE.yml); do echo ${w#*:}; done
+x=`cat FILE.yml`; echo ${x##*:}
+printf "$(<FILE.yml)" | tail -c 12
+cat FILE.yml | tail -c 12
+ls $(tail -n1 FILE.yml)
+systemctl status $(cat FILE.yml)
+[ 1 -eq "$(tail -n1 FILE.yml)" ]
+find . -name FILE.yml -exec cut -d: -f2 {} +
+find . -type f -name 'FILE.y*' -exec tail -c 14 {} \;
+find FOLDER/.. -name FILE.yml -exec cut -d: -f2 {} +
+cut -d: -f2 /proc/self/cwd/FILE.yml
+""".strip().splitlines()
+
+
+@pytest.mark.parametrize("command", PARTS)
+def test_programs_that_are_not_known_to_print_whole_lines_are_looked_into(
+    command: str, folder: Path
+) -> None:
+    (folder / "other").write_text("x\n")
+    command = command.replace("FOLDER", str(folder))
+    assert "secret-read" in read(command.replace("FILE", "app"), folder).effects
+    assert "secret-read" not in read(command.replace("FILE", "web"), folder).effects
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        "sort app.yml | uniq -c",
+        "grep -n host app.yml",
+        "awk '{print $1}' app.yml | sort",
+        "cut -d: -f1 app.yml",
+        "sed 's/^[[:space:]]*//; s/ *$//' app.yml",
+        "sed -n '/host/p' app.yml | cut -d: -f2",
+        "nl -ba app.yml",
+        "diff <(sort app.yml) <(sort web.yml)",
+        "comm -12 app.yml web.yml",
+        "cmp app.yml web.yml",
+        "column -t app.yml",
+        'n=$(grep -c host app.yml); echo "$n"',
+        '[ -n "$(grep host app.yml)" ]',
+        '[ "$(grep -c host app.yml)" -gt 0 ]',
+        "kill -0 $(cat web.yml); cat app.yml",
+        'for f in *.yml; do wc -l "$f"; done',
+        "find . -name '*.yml' | xargs grep -n host",
+        "find . -name '*.yml' -exec grep -Hn host {} +",
+        "kubectl --context $(yq .database.host app.yml) get pods",
+        "while read -r line; do echo $line; done < web.yml",
+        "git diff -- app.yml",
+    ],
+)
+def test_whole_lines_and_names_are_printed_without_a_question(command: str, folder: Path) -> None:
+    assert "secret-read" not in read(command, folder).effects
+
+
 def test_more_small_files_than_are_looked_into_count_as_secrets(folder: Path) -> None:
     (folder / "many").mkdir()
     for number in range(60):

@@ -276,7 +276,7 @@ class CommandWalker:
         self.steps = 0
         self.words = 0
         self.nesting = 0
-        self.kept = 0
+        self.kept = self.captures = 0
         self._captures_errors = False
 
     def start(self, text: bytes, scope: ShellScope) -> None:
@@ -383,12 +383,14 @@ class CommandWalker:
         """Keeps the effects of a call, unless the commands that it runs have all of them."""
         mark_remote_command(call)
         if call.peeled is not None and frozenset(call.effects) - {"read"} <= call.peeled:
+            if call.contents:  # `xargs -a F cmd`: what it hands on
+                self.found.setdefault(replace(call, argv=[], program="", effects={}).result())
             return
         self._check_own(call)
         network.mark_unknown_text_sent(call)
         mark_connection_words(call)
         mark_privileged_read(call)
-        if call.argv or call.effects:
+        if call.argv or call.effects or call.contents:
             self.kept += 1
             self.found.setdefault(call.result())
 

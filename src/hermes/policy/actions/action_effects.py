@@ -44,6 +44,8 @@ class ActionStep(Value, kw_only=True, frozen=True):
     """Whether it is known as a change that can be undone and has a limited extent."""
     written: tuple[str, ...] = ()
     """Files that it runs and that this run, or a command in a sandbox, wrote before."""
+    captured: bool = False
+    """What it prints becomes words or variables of other commands."""
 
     @property
     def is_read_only(self) -> bool:

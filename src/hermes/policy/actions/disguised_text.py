@@ -3,10 +3,12 @@
 What a command prints is cleaned of secrets by their form. A program that is not known to keep lines
 as they are may change it, so the source of the text decides: files are looked into, also compressed
 ones. What cannot be looked into counts as a source of secrets. A program that prints parts of lines
-leaves out the names by which values are recognised: small files that it reads are looked into.
+leaves out the names by which values are recognised: small files that it reads are looked into. So
+does one that may print words which other commands have read from files.
 """
 
 import bz2
+import fnmatch
 import glob
 import gzip
 import lzma
@@ -14,8 +16,9 @@ import os
 import posixpath
 import re
 import stat
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from io import BytesIO
+from itertools import islice
 
 from msgspec.structs import replace
 
@@ -23,7 +26,12 @@ from hermes.policy.actions.action_effects import ActionStep
 from hermes.policy.actions.confinement_profile import git_verb
 from hermes.policy.commands.effects import word_set
 from hermes.policy.programs.changed_form import changes_form
-from hermes.policy.programs.printed_parts import prints_parts, selected_lines
+from hermes.policy.programs.printed_parts import (
+    prints_names,
+    prints_parts,
+    prints_words,
+    selected_lines,
+)
 
 CleanText = Callable[[str], str]
 """Returns a text without its secrets, and the text itself when it has none."""
@@ -34,6 +42,10 @@ MAX_SETTINGS_BYTES = 64 << 10
 MAX_SEARCHED_LINE_CHARS = 400
 _VALUE = re.compile(r"[^\s=:;,\"'{}\[\]<>]{4,}")
 _MAX_FILES = 50
+_MAX_FOLDERS = 100
+_MAX_NAME_CHARS = 200
+_OWN_FOLDER = re.compile(r"/proc/(?:self|thread-self|…)/(?:task/[^/]+/)?cwd/+")
+_ITEM_WRAPPERS = word_set("xargs parallel")
 _NAME_PRINTERS = word_set(
     "ls stat du df wc file readlink realpath basename dirname find fd tree md5sum sha1sum sha256sum"
     " sha512sum b2sum cksum sum date echo printf"
@@ -54,9 +66,9 @@ _WHOLE_OBJECTS = re.compile(r"(?:json|yaml|jsonpath|go-template|custom-columns)"
 
 
 def mark_disguised_text(
-    steps: Sequence[ActionStep], clean: CleanText | None
+    steps: Sequence[ActionStep], clean: CleanText | None, folders: Sequence[str] = ()
 ) -> tuple[ActionStep, ...]:
-    """`clean` is None for files that are not on this machine."""
+    """`clean` is None for files that are not on this machine. `folders`: where it may run."""
     names = [posixpath.basename(step.program) for step in steps]
     restored = "rev" if names.count("rev") % 2 == 0 else ""
     disguising = [
@@ -69,12 +81,24 @@ def mark_disguised_text(
         disguising = [
             step
             for name, step in zip(names, steps, strict=True)
-            if prints_parts(name, step.argv[1:])
+            if name != restored and prints_parts(name, step.argv[1:])
         ]
-        source = _find_small_source(steps, clean) if disguising else ""
+        sources = steps if disguising else []
+        if not disguising:
+            disguising = [step for step in steps if _prints_read_words(step)]
+            handed = any(_ITEM_WRAPPERS.intersection(step.via) for step in disguising)
+            sources = [step for step in steps if step.captured or handed] if disguising else []
+        source = _find_small_source(sources, clean, folders)
     if not source:
         return tuple(steps)
     return tuple(_mark(step, source) if step in disguising else step for step in steps)
+
+
+def _prints_read_words(step: ActionStep) -> bool:
+    words = step.argv[1:]
+    unknown = "$" if step.program == "[" else "…"  # a test is kept as its text
+    name = posixpath.basename(step.program)
+    return any(unknown in word for word in words) and prints_words(name, words)
 
 
 def _mark(step: ActionStep, source: str) -> ActionStep:
@@ -105,25 +129,51 @@ def _find_source(steps: Sequence[ActionStep], clean: CleanText | None) -> str:
     return ""
 
 
-def _find_small_source(steps: Sequence[ActionStep], clean: CleanText) -> str:
+def _find_small_source(
+    steps: Sequence[ActionStep], clean: CleanText, folders: Sequence[str]
+) -> str:
     """The first small file with a value that only its name shows to be a secret.
 
     Logs and data are larger, and read all the time."""
     for step in steps:
         name = posixpath.basename(step.program)
+        if prints_names(name, step.argv[1:]):
+            continue
         if name in _NAME_PRINTERS and name not in ("echo", "printf"):
             continue
         selected = selected_lines(name, step.argv[1:])
-        for path in step.paths:
-            if "…" in path or path.startswith(("/dev/", "/proc/", "/sys/")):
-                continue
-            found = glob.glob(path) if re.search(r"[*?\[]", path) else [path]  # noqa: PTH207
-            for number, file in enumerate(filter(_is_small_file, found)):
+        for path in (*step.paths, *_paths_in_words(step, folders)):
+            for number, file in enumerate(filter(_is_small_file, _files_at(path, step.via))):
                 if number >= _MAX_FILES:
                     return f"{path}, possibly with secrets,"
                 if _names_secrets(file, selected, clean):
                     return f"secrets of {file}"
     return ""
+
+
+def _paths_in_words(step: ActionStep, folders: Sequence[str]) -> Iterator[str]:
+    """Files that its table does not take for such, and those by a link of a process."""
+    reads = prints_parts(posixpath.basename(step.program), step.argv[1:])
+    for word in step.argv[1:]:
+        if link := _OWN_FOLDER.match(word):
+            yield from (posixpath.join(each, word[link.end() :]) for each in folders)
+        elif reads and not word.startswith("-") and len(word) < _MAX_NAME_CHARS:
+            yield from (posixpath.join(each, word) for each in folders)
+
+
+def _files_at(path: str, via: Sequence[str]) -> Iterable[str]:
+    if path.startswith(("/dev/", "/proc/", "/sys/")):
+        return ()
+    folder, deep, name = path.partition("/…/")
+    if not deep and "find" in via:
+        folder, deep, name = path.rpartition("/")
+    if deep and not re.search(r"[…*?\[]|^$", folder) and "…" not in name and "/" not in name:
+        tree = islice(os.walk(folder), _MAX_FOLDERS)
+        found = (f"{each}/{one}" for each, _, files in tree for one in fnmatch.filter(files, name))
+        return found if name == "*" else islice(found, _MAX_FILES)
+    if "…" in path:
+        return ()
+    return glob.glob(path) if re.search(r"[*?\[]", path) else [path]  # noqa: PTH207
 
 
 def _names_secrets(path: str, selected: re.Pattern[str] | None, clean: CleanText) -> bool:

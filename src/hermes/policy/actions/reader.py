@@ -162,7 +162,7 @@ class ActionReader:
             steps = tuple(map(mark_hook_changes, steps))
             steps = mark_foreign_names(steps, lambda step: _folders_searched(step, folders))
         if intent.command and not action.reviewed and self.lookup is not _unresolved_path:
-            steps = mark_disguised_text(steps, self.clean if looks_into_files else None)
+            steps = mark_disguised_text(steps, self.clean if looks_into_files else None, folders)
         where = location_of(action, situation.where, rendered)
         in_copy = action.call.name == COPY_TOOL
         if in_copy:
@@ -380,6 +380,7 @@ def _step_from_command(intent: ToolIntent, command: SimpleCommand) -> ActionStep
         via=command.via,
         why=(*command.why, *intent.why),
         target=command.target,
+        captured=command.captured,
         reversible="service-change" in command.effects
         and is_reversible(command.program, command.argv, command.via, intent.command),
     )

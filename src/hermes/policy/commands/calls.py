@@ -36,6 +36,8 @@ class CommandAnalyst(Protocol):
     classifier: PathClassifier
     kept: int
     """How many commands were analysed and kept so far."""
+    captures: int
+    """How many substitutions, whose output becomes words, are around what is analysed."""
 
     def run(self, call: "ProgramCall") -> str:
         """Analyses a command given by its words; returns its output, if known."""
@@ -273,7 +275,7 @@ class ProgramCall:
         self.irreversible(why)
 
     def result(self) -> SimpleCommand:
-        effects = self.effects or {"read": f"{self.program} only looks"}
+        effects = self.effects or {"read": f"{self.program or 'the shell'} only looks"}
         return SimpleCommand(
             program=display_text(self.program),
             argv=tuple(map(display_text, self.argv)),
@@ -286,6 +288,7 @@ class ProgramCall:
             node=self.node,
             why=tuple(f"{effect}: {why}" for effect, why in effects.items()),
             target=self.target,
+            captured=self.analyst.captures > 0,
         )
 
 

@@ -76,6 +76,8 @@ class SimpleCommand(Value, kw_only=True, frozen=True):
     why: tuple[str, ...] = ()
     """One line for each effect, `effect: reason`."""
     target: CommandTarget = CommandTarget()
+    captured: bool = False
+    """What it prints becomes words or variables of other commands."""
 
 
 class CommandAnalysis(Value, kw_only=True, frozen=True):

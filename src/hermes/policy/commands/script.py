@@ -26,6 +26,9 @@ _TWO_HERE_DOCUMENTS = re.compile(rb"(?<!<)<<-?[^<\n][^\n]*?(?<!<)<<(?!<)")
 class CommandRecorder(Protocol):
     """Analyses commands and keeps the results; implemented by the walker."""
 
+    captures: int
+    """How many substitutions, whose output becomes words, are around what is analysed."""
+
     def run(self, call: ProgramCall) -> str: ...
     def keep(self, call: ProgramCall) -> None: ...
     def shell(self, call: ProgramCall, text: str, scope: ShellScope) -> str: ...
@@ -167,8 +170,16 @@ class ShellScript:
             self.substitutions(node, scope)
             self._default(node, scope)
             return ""
-        inner = scope.copy()
         text = self.text[node.start_byte : node.end_byte].lstrip()
+        if text.startswith((b"<(", b">(")):
+            return self._substituted(node, text, scope.copy())
+        self.recorder.captures += 1
+        try:
+            return self._substituted(node, text, scope.copy())
+        finally:
+            self.recorder.captures -= 1
+
+    def _substituted(self, node: Node, text: bytes, inner: ShellScope) -> str:
         if text.startswith(b"`"):
             return self._backticks(node, text, inner)
         stdin = ANY_WORD if text.startswith(b">(") else None

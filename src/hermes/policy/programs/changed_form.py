@@ -21,7 +21,7 @@ _KEEPS_LINES = word_set(
     " diff3 vbindiff difft ts pv xmllint gron dasel htmlq xq humanlog hl ccze grcat csvcut"
     " csvlook csvgrep numfmt lolcat"
 )
-_TELLS_ABOUT_TEXT = word_set(
+TELLS_ABOUT_TEXT = word_set(
     "wc cksum md5sum sha1sum sha224sum sha256sum sha384sum sha512sum b2sum sum shasum md5"
     " crc32 seq yes expr basename dirname nproc tty arch getconf locale cal ncal bc dc tldr"
     " cheat navi howdoi info pinfo apropos whatis man tput clear reset stty tset sleep usleep"
@@ -45,7 +45,7 @@ def changes_form(name: str, words: Sequence[str]) -> bool:
         return check(words)
     if _CODE_PROGRAMS.match(name):
         return any(map(_CODE_WORD.match, words))
-    if name in _KEEPS_LINES or name in _TELLS_ABOUT_TEXT:
+    if name in _KEEPS_LINES or name in TELLS_ABOUT_TEXT:
         return False
     if name not in _OTHER_ENCODERS and name not in tables.program_names("text"):
         return False

@@ -1,103 +1,178 @@
 """Tells whether a program prints values without the names before them, and of which lines.
 
-A password that has no form of its own is recognised by its name only.
+A password that has no form of its own is recognised by its name only. Programs that print whole
+lines are listed; all others that read text may print parts.
 """
 
 import re
 from collections.abc import Callable, Sequence
 
+from hermes.policy.commands import tables
 from hermes.policy.commands.effects import word_set
-
-_PART_PRINTERS = word_set(
-    "dasel xq htmlq crudini augtool read mapfile readarray csvcut csvtool xsv mlr hck choose"
+from hermes.policy.commands.tables import (
+    OptionGrammar,
+    ParsedArguments,
+    option_matches,
+    parse_arguments,
 )
-_MATCH_PRINTERS = word_set("grep egrep fgrep zgrep rg ag ack pcregrep")
+from hermes.policy.programs.changed_form import TELLS_ABOUT_TEXT
+
+_KEEPS_LINES = word_set(
+    "cat nl zcat bzcat xzcat zstdcat lzcat gzcat lz4cat more zmore less most pg zless bzless xzless"
+    " zstdless jless bat batcat zipgrep sort uniq shuf expand unexpand pr paste comm col ul look"
+    " strings diff colordiff zdiff sdiff diff3 difft ts pv gron humanlog hl ccze grcat csvlook"
+)
+_PART_READERS = word_set("read mapfile readarray")
+"""Builtins that split what they read."""
+_MATCH_PRINTERS = word_set(
+    "grep egrep fgrep zgrep bzgrep xzgrep zegrep zfgrep zstdgrep pcregrep rg ag ack pt csvgrep"
+)
 _AWK_PROGRAMS = word_set("awk gawk mawk nawk original-awk")
 _SED_PROGRAMS = word_set("sed gsed ssed")
-_ONLY_MATCHES = re.compile(r"-[a-zA-Z]*[or]|--(?:only-m|replace)")
-_OTHER_LINES = re.compile(r"-[a-zA-Z]*[vABCcf]|--(?:invert|after|before|context|file|count)")
-_SUBSTITUTION = re.compile(r"(?:^|[^\w\\])s([^\w\s])((?:\\.|(?!\1).)*)\1")
-_PRINTED_SUBSTITUTION = re.compile(r"s([^\w\s])((?:\\.|(?!\1).)*)\1.*\1[gI]*p[gI]*\Z", re.DOTALL)
-_SELECTED_ACTION = re.compile(r"\s*/((?:[^/\\]|\\.)*)/\s*(?:\{[^{}]*\}|p)?\s*\Z")
-_NAME_CHARACTERS = re.compile(r"[A-Za-z=:.]")
+_JSON_PROGRAMS = word_set("jq gojq jaq yq")
+_SUBSTITUTION = re.compile(
+    r"(?<![A-HJ-LN-Za-z\\])s([^\w\s\\])((?:\\.|(?!\1).)*)\1((?:\\.|(?!\1).)*)", re.DOTALL
+)
+_OTHER_SED_PARTS = re.compile(r"(?:\A|[;{}!/\d$\n])\s*(?:s\w|l\s*\d*\s*(?:[;}\n]|\Z))")
+"""A line in pieces, or a substitution between letters."""
+_NO_NAMES = re.compile(
+    r"(?:[\s\d\"'#,;^$*+?{}-]|\\[+?{}/$*#srtd.\"']|\[(?:[\s\d\"'#,;]|\\t|\d-\d|\[:(?:space|blank|digit):\])+\])*\Z"
+)
+"""A pattern that finds nothing of a name, nor the sign behind it."""
+_NEW_LINE = re.compile(r"\\n|\n|\\0?1?2\b")
+_PRINTED_SUBSTITUTION = re.compile(r"s([^\w\s\\])((?:(?!\1).)*)\1(?:(?!\1).)*\1[gI]*p[gI]*\Z")
+_SELECTED_ACTION = re.compile(r"\s*/([^/]*)/\s*(p?|\{[^{}]*\})\s*\Z")
+_SELECTING_OPTIONS = word_set(
+    "-i -h -H -o -n -E -F -P -w -x -s -a -m -r --ignore-case --only-matching --color --replace"
+    " --max-count --field-separator --quiet --silent --regexp-extended --no-index"
+)
+"""Options with which a pattern still tells which lines are printed."""
+_PLAIN_PATTERN = re.compile(r"\^?(?:[\w ./:=,\"'@#%&<>;!-]|\[[\w ]+\]|(?<!\^)(?<!\A)\*)*\$?\Z")
+"""All kinds of patterns agree what it finds."""
 _AWK_PARTS = re.compile(
-    r"\$(?!0\b|1\b)[\w({]|\bsubstr\(\s*\$0\s*,(?!\s*1\s*,)|\bg?e?n?sub\(|\b(?:split|match)\("
-    r"|\bRS\b|\bgetline\b|\bFIELDWIDTHS\b|\bFPAT\b"
+    r"\$\s*(?!0\b|1\b|[|/)\"']|\Z)\S|\$\s*\d+\s*(?:[-+*/%^]?=(?!=)|\+\+|--)|\bsubstr\(\s*\$0\s*,(?!\s*1\s*,)"
+    r"|\bg?e?n?sub\(|\b(?:split|match)\(|\bRS\b|\bgetline\b|\bFIELDWIDTHS\b|\bFPAT\b"
 )
 _JQ_VALUES = re.compile(
     r"\.\.|\.\[|to_entries|values|tostream|getpath|recurse|pass|pwd|secret|token|key\b|cred|auth",
     re.IGNORECASE,
 )
-_OTHER_DIALECT = re.compile(r"\[\[|--|&&|~~|\|\|")
-"""Sets that Python reads in another way than grep."""
-_BYTE_COUNT = re.compile(r"-[a-z]*c|--bytes")
-_LATER_PART = re.compile(r"(?:-[fcb]|--(?:fields|characters|bytes)=?)(?!1?(?:-\d*)?\Z)\S")
-_FILE_OF_WORDS = re.compile(r"-[a-z0-9]*[ad]|--(?:arg-file|delimiter)")
+_JQ_FIELD = re.compile(r"\.[A-Za-z_][\w.-]*\Z")
+_BYTE_COUNT = re.compile(r"[-+]\d*[a-z]*c|--b")
+_LATER_PART = re.compile(r"(?:-[snz]*[fcb]|--(?:f|ch|b)[a-z]*=?)(?!1?(?:-\d*)?\Z)\S|--com")
+_OPTION_VALUE = re.compile(r"((?:^| )(?:-[snz]*[fcb]|--(?:f|ch|b)[a-z]*)) ")
+_COLUMN_OPTIONS = frozenset({"-t", "--table", "-x", "-n", "-e"})
+_FOLD_WIDTH = re.compile(r"(?:-[bs]*[wg]|--[wg][a-z]*)[ =]?(\d+)|-(\d+)")
+_MIN_FOLD_WIDTH_CHARS = 80
+_GIT_PARTS = re.compile(r"--word-diff-regex|--word-diff=p|--color-words=|.*diff\.wordregex", re.I)
 
 
 def prints_parts(name: str, words: Sequence[str]) -> bool:
     """`words`: its arguments."""
     if check := _CHECKS.get(name):
         return check(words)
-    return name in _PART_PRINTERS
+    if name in _KEEPS_LINES or name in TELLS_ABOUT_TEXT:
+        return False
+    return name in _PART_READERS or name in tables.program_names("text")
+
+
+def prints_words(name: str, words: Sequence[str]) -> bool:
+    """Return whether it may print its own words, such as in an error."""
+    if name in ("test", "[", "[["):
+        return any(re.search(r"(?:^|\s)-(?:eq|ne|lt|le|gt|ge)(?:\s|$)", word) for word in words)
+    return name not in _SILENT_BUILTINS
+
+
+_SILENT_BUILTINS = word_set("true false export declare local readonly typeset set shift return")
+
+
+def prints_names(name: str, words: Sequence[str]) -> bool:
+    """Return whether it prints no lines: `grep -c`, and `jq .version` a single value."""
+    if name in _JSON_PROGRAMS:
+        return not _prints_values(words) and any(map(_JQ_FIELD.match, words))
+    if name not in _MATCH_PRINTERS:
+        return False
+    return not {"-c", "-l", "-L", "-q", "--count"}.isdisjoint(_parse(name, words).names())
 
 
 def selected_lines(name: str, words: Sequence[str]) -> re.Pattern[str] | None:
     """What each line that it prints contains; None where it may print any line."""
-    plain = [word for word in words if not word.startswith("-")]
-    if not plain:
+    if name not in _MATCH_PRINTERS | _AWK_PROGRAMS | _SED_PROGRAMS:
         return None
-    text = ""
-    if name in _MATCH_PRINTERS and not any(map(_OTHER_LINES.match, words)):
-        text = re.escape(plain[0]) if name == "fgrep" else plain[0]
-    elif name in _AWK_PROGRAMS or (name in _SED_PROGRAMS and "-n" in words):
-        found = _SELECTED_ACTION.match(plain[0])
-        text = found[1] if found else ""
-        if not found and name in _SED_PROGRAMS and (found := _PRINTED_SUBSTITUTION.match(plain[0])):
-            text = found[2]
-    if not text or "…" in text or _OTHER_DIALECT.search(text) or not _is_cheap(text):
+    found = _parse(name, words)
+    options = found.names()
+    if not found.words or found.rest or found.loose or not options <= _SELECTING_OPTIONS:
         return None
-    try:
-        return re.compile(text, re.IGNORECASE)
-    except re.error:
+    script, text = found.words[0], ""
+    if name in _MATCH_PRINTERS:
+        literal = name == "fgrep" or not options.isdisjoint(("-F", "--fixed-strings"))
+        text = re.escape(script) if literal else script
+    elif selected := _SELECTED_ACTION.match(script):
+        whole = name in _AWK_PROGRAMS or ("-n" in options and selected[2] == "p")
+        text = selected[1] if whole and "getline" not in script else ""
+    elif (
+        name in _SED_PROGRAMS
+        and "-n" in options
+        and (selected := _PRINTED_SUBSTITUTION.match(script))
+    ):
+        text = selected[2]
+    if not text or not _PLAIN_PATTERN.match(script if name in _MATCH_PRINTERS else text):
         return None
+    # A model chooses the pattern: a search takes at most the square of a line.
+    return re.compile(text, re.IGNORECASE) if text.count("*") <= 1 else None
 
 
-def _is_cheap(pattern: str) -> bool:
-    """Return whether a search takes at most the square of a line: a model chooses the pattern."""
-    return "(" not in pattern and len(re.findall(r"[*+?{]", pattern)) <= 1
+def _parse(name: str, words: Sequence[str]) -> ParsedArguments:
+    entry = tables.find_program(name)
+    return parse_arguments(list(words), entry.grammar if entry else OptionGrammar())
 
 
 def _prints_only_matches(words: Sequence[str]) -> bool:
-    return any(map(_ONLY_MATCHES.match, words))
+    return any(re.match(r"-[a-zA-Z]*o|--o", word) for word in words)
+
+
+def _replaces_lines(words: Sequence[str]) -> bool:
+    return any(re.match(r"-[a-zA-Z]*[or]|--(?:on|rep)", word) for word in words)
 
 
 def _cuts_bytes(words: Sequence[str]) -> bool:
     return any(map(_BYTE_COUNT.match, words))
 
 
-def _prints_unknown_text(words: Sequence[str]) -> bool:
-    return any("…" in word for word in words)
-
-
 def _replaces_names(words: Sequence[str]) -> bool:
-    found = (each for word in words for each in _SUBSTITUTION.finditer(word))
-    return any(_NAME_CHARACTERS.search(each[2]) for each in found)
+    found = _parse("sed", words)
+    for script in found.values("-e", "--expression") or found.words[:1]:
+        changes = _SUBSTITUTION.findall(script)
+        if any(not _NO_NAMES.match(each[1]) or _NEW_LINE.search(each[2]) for each in changes):
+            return True
+        if _OTHER_SED_PARTS.search(_SUBSTITUTION.sub("s", script)):
+            return True
+    return False
 
 
 def _splits_lines(words: Sequence[str]) -> bool:
     sets = [word for word in words if not word.startswith("-")]
     inverts = any(re.match(r"-[a-z]*[cC]", word) for word in words)
-    return inverts or bool(sets and re.search(r"[=: ]|:(?:blank|space|punct):", sets[0]))
+    splits = bool(sets[1:] and _NEW_LINE.search(sets[1]) and re.search(r"[\"']|\\[t0]", sets[0]))
+    signs = bool(sets and re.search(r"[=: ]|:(?:blank|space|punct):", sets[0]))
+    return inverts or splits or signs
 
 
 def _splits_at_signs(words: Sequence[str]) -> bool:
-    return bool(re.search(r"(?:-[a-z]*s|--separator)[ =]?[^ ]*[=:]", " ".join(words)))
+    found = _parse("column", words)
+    separators = "".join(found.values("-s", "--separator"))
+    others = [name for name, _ in found.options if not option_matches(name, ("-s", "--separator"))]
+    return bool(re.search(r"[\w=:]", separators)) or not _COLUMN_OPTIONS.issuperset(others)
 
 
 def _cuts_names(words: Sequence[str]) -> bool:
-    joined = re.sub(r"(-[fcb]) ", r"\1", " ".join(words)).split()
+    joined = _OPTION_VALUE.sub(r"\1", " ".join(words)).split()
     return any(map(_LATER_PART.match, joined))
+
+
+def _has_short_lines(words: Sequence[str]) -> bool:
+    width = _FOLD_WIDTH.search(" ".join(words))
+    return width is not None and int(width[1] or width[2]) < _MIN_FOLD_WIDTH_CHARS
 
 
 def _prints_fields(words: Sequence[str]) -> bool:
@@ -113,25 +188,35 @@ def _skips_bytes(words: Sequence[str]) -> bool:
     return any(word.startswith(("skip=", "count=", "iseek=")) for word in words)
 
 
-def _splits_file(words: Sequence[str]) -> bool:
-    return any(map(_FILE_OF_WORDS.match, words))
+def _gets_range(words: Sequence[str]) -> bool:
+    return any(re.match(r"-[A-Za-z#]*[rC]|--(?:ran|cont)", word) for word in words)
 
 
 def _prints_setting_or_match(words: Sequence[str]) -> bool:
-    return "config" in words or ("grep" in words and _prints_only_matches(words))
+    if "config" in words or any(map(_GIT_PARTS.match, words)):
+        return True
+    return "grep" in words and _prints_only_matches(words)
+
+
+def _has_option(pattern: str) -> Callable[[Sequence[str]], bool]:
+    return lambda words: any(re.match(pattern, word) for word in words)
 
 
 _CHECKS: dict[str, Callable[[Sequence[str]], bool]] = {
     **dict.fromkeys(_SED_PROGRAMS, _replaces_names),
     **dict.fromkeys(_MATCH_PRINTERS, _prints_only_matches),
+    "rg": _replaces_lines,
     **dict.fromkeys(_AWK_PROGRAMS, _prints_fields),
-    **dict.fromkeys(("jq", "gojq", "jaq", "yq"), _prints_values),
+    **dict.fromkeys(_JSON_PROGRAMS, _prints_values),
     **dict.fromkeys(("head", "tail"), _cuts_bytes),
-    **dict.fromkeys(("echo", "printf"), _prints_unknown_text),
+    **dict.fromkeys(("cmp", "zcmp"), _has_option(r"-[a-z]*[lb]|--(?:p|v)")),
+    **dict.fromkeys(("fold", "fmt"), _has_short_lines),
+    "tac": _has_option(r"-"),
+    "xmllint": _has_option(r"--?(?:xp|sh|pat)"),
     "cut": _cuts_names,
     "column": _splits_at_signs,
     "tr": _splits_lines,
     "dd": _skips_bytes,
+    "curl": _gets_range,
     "git": _prints_setting_or_match,
-    "xargs": _splits_file,
 }
