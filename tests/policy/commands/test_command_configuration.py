@@ -114,3 +114,21 @@ def test_what_shows_secrets_or_runs_code_by_an_argument_is_held(command: str) ->
 )
 def test_ordinary_use_of_the_same_programs_only_reads(command: str) -> None:
     assert beyond(command) == set()
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        "psql 'host=prod-db hostaddr=127.0.0.1 port=5433 user=u' -c 'select 1'",
+        "psql -d \"host='prod-db'hostaddr = 127.0.0.1\" -c 'select 1'",
+        "psql --dbn='postgresql://u@prod-db/app?hostaddr=127.0.0.1' -c 'select 1'",
+        "psql 'postgresql://u@prod-db/app?host%61ddr=127.0.0.1' -c 'select 1'",
+        "psql 'host=a passfile=~/.pgpass' -c 'select 1'",
+        "psql 'postgresql://a/b?application_name=x&passfile=/etc/x' -c 'select 1'",
+        "pg_isready -d 'host=prod-db hostaddr=127.0.0.1'",
+        "pg_dump -s 'host=prod-db hostaddr=127.0.0.1'",
+        "PGHOSTADDR=127.0.0.1 psql -h prod-db -c 'select 1'",
+    ],
+)
+def test_the_password_of_one_host_is_sent_to_no_other_address(command: str) -> None:
+    assert {"network-out", "exec-dynamic"} & beyond(command)

@@ -50,6 +50,7 @@ from hermes.policy.actions.tool_calls import COPY_TOOL, ToolIntent, read_intent
 from hermes.policy.actions.written_files import RunMemory, WrittenFiles
 from hermes.policy.commands.effects import CommandAnalysis, PathLookup, SimpleCommand
 from hermes.policy.programs.reversible_changes import is_reversible
+from hermes.policy.programs.stored_passwords import stored_password_sent
 
 _MAX_DIGEST_BYTES = 8 * 1024 * 1024
 
@@ -161,6 +162,8 @@ class ActionReader:
             )
             steps = tuple(map(mark_hook_changes, steps))
             steps = mark_foreign_names(steps, lambda step: _folders_searched(step, folders))
+            if not action.reviewed:
+                steps = tuple(_mark_stored_password(step, home) for step in steps)
         if intent.command and not action.reviewed and self.lookup is not _unresolved_path:
             steps = mark_disguised_text(steps, self.clean if looks_into_files else None, folders)
         where = location_of(action, situation.where, rendered)
@@ -336,6 +339,15 @@ class ActionReader:
 
     def _content(self, run: str, path: str) -> str:
         return self.run_memory.digest(run, path) + self.digest(path)
+
+
+def _mark_stored_password(step: ActionStep, home: str) -> ActionStep:
+    why = stored_password_sent((step.program, *step.argv[1:]), step.via, home)
+    if not why:
+        return step
+    return msgspec.structs.replace(
+        step, effects=step.effects | {"network-out"}, why=(*step.why, f"network-out: {why}")
+    )
 
 
 def _environment_key(action: Action) -> str:

@@ -6,6 +6,7 @@ or that is only known at run time, is not.
 
 import re
 from itertools import pairwise
+from urllib.parse import unquote
 
 from hermes.policy.commands.calls import ProgramCall
 from hermes.policy.commands.effects import word_set
@@ -29,7 +30,8 @@ _SHORT_OPTIONS = {"supervisorctl": re.compile(r"-c(.*)|--configuration(?:=(.*))?
 _LIBPQ_CLIENTS = PSQL_CLIENTS | word_set("pg_isready pg_activity pg_top pg_dump pg_dumpall repmgr")
 _SYSTEM_TREE_OPTION = re.compile(r"--(?:roo?t?|ima?g?e?)(?:=|\Z)")
 """Options of systemd's programs that take all settings from another tree or image."""
-_CONNECTION_FILE = re.compile(r"(?:^|[\s?&])(?:servicefile|passfile)\s*=\s*['\"]?([^\s&'\"]*)")
+_CONNECTION_FILE = re.compile(r"(?:^|[\s?&])servicefile\s*=\s*['\"]?([^\s&'\"]*)")
+_OTHER_ADDRESS = re.compile(r"(?:^|[\s?&'])(hostaddr|passfile)\s*=")
 
 
 def mark_chosen_configuration(call: ProgramCall) -> None:
@@ -46,7 +48,7 @@ def mark_chosen_configuration(call: ProgramCall) -> None:
             _check_file(call, name, value if equals else following)
         elif (short := _SHORT_OPTIONS.get(call.program)) and (found := short.match(word)):
             _check_file(call, word[:2], found[1] or found[2] or following)
-        elif call.program in PSQL_CLIENTS:
+        elif call.program in _LIBPQ_CLIENTS:
             for found in _CONNECTION_FILE.finditer(literal_text(word)):
                 _check_file(call, "connection string", found[1])
     if call.program in _LIBPQ_CLIENTS:
@@ -58,6 +60,12 @@ def _check_connections(call: ProgramCall) -> None:
     entry = find_program(call.program)
     found = parse_arguments(call.argv[1:], entry.grammar if entry else OptionGrammar())
     for text in (*found.words, *found.values("-d", "--dbname", "--maintenance-db", "--url")):
+        if setting := _OTHER_ADDRESS.search(unquote(literal_text(text))):
+            call.mark(
+                "network-out",
+                f"{call.program} {setting[1]} in a connection string: a password that is"
+                " stored for another server would be sent",
+            )
         if not is_harmless_connection(text):
             call.dynamic(
                 f"{call.program} {display_text(text)} sets parameters of the server that are not"
