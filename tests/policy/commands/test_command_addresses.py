@@ -23,8 +23,13 @@ curl -s 'go[p-p]her://127.0.0.1:6379/_FLUSHALL'
 curl -s dict.localhost:6379/x
 curl -s 'http://127.0.0.1/{a,b,c}{a,b,c}{a,b,c}{a,b,c}'
 curl -s --request-target '/index.html?action=stopall' http://127.0.0.1:9001/
-curl -s "http://127.0.0.1:9001/items/$id"
-cat paths | xargs -I{} curl -s http://127.0.0.1:9001/{}
+curl -s -G -d action=stopall http://127.0.0.1:9001/index.html
+curl -s -G -d processname=a -d action=stop http://127.0.0.1:9001/index.html
+curl -s -G --data-urlencode 'query=drop table t' http://127.0.0.1:8123/
+curl -s -G --json '?cmd=shutdown' http://127.0.0.1:8080/x
+curl -sI --get --data-raw action=stopall 'http://127.0.0.1:9001/?a=b'
+curl -sL http://a.example:9001/page
+wget -qO- http://a.example:9001/page
 curl -s 'http://127.0.0.1/?%64elete=1'
 curl -s http://127.0.0.1/-/quit
 curl -s http://127.0.0.1/api/v1/drain
@@ -44,6 +49,9 @@ curl -s 'http://127.0.0.1:9200/_cat/indices?v&s=index'
 curl -s http://127.0.0.1:8080/actuator/health
 curl -s 'http://127.0.0.1:8080/items?sort=name&pretty=true'
 curl -s http://127.0.0.1:8080/build/info
+curl -s -G --data-urlencode 'query=up' http://127.0.0.1:9090/api/v1/query
+curl -sL http://localhost:3000/login
+curl -sL https://docs.example.com/page
 curl -s https://docs.example.com/stop
 git ls-remote https://git.example.com/a/b.git
 supervisorctl -s http://localhost:9001 status

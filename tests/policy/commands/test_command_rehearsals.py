@@ -5,6 +5,9 @@ from reading import beyond, cases
 
 SWITCHED_OFF = cases(r"""
 kubectl delete pod x --dry-run=none
+kubectl delete --raw /api/v1/namespaces/default/pods/x --dry-run=client
+kubectl create --raw /api/v1/namespaces/default/pods -f pod.json --dry-run=client
+kubectl replace --raw /api/v1/namespaces/default/pods/x -f pod.json --dry-run=server
 kubectl delete pod x --dry-run=false
 kubectl delete pod x --dry-run=client --dry-run=none
 helm uninstall web --dry-run=false

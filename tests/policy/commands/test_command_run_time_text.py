@@ -83,6 +83,7 @@ curl -s -m "$t" -o /dev/null -w '%{http_code}' http://localhost/health
 curl -s --cacert "$f" https://localhost/health
 for p in 80 81; do curl -s -H "X-Port: $p" localhost:$p/health; done
 for h in a b; do curl -s -H "Host: $h.example" localhost/health; done
+curl -s "http://localhost:8080/items/$id"
 curl -s -H "X-Host: $(hostname)" http://localhost/
 n=$(grep -c x log); curl -s -H "X-Count: $n" http://localhost/
 wget -qO- --timeout="$t" http://localhost/health

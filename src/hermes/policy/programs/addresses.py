@@ -1,11 +1,11 @@
 """Addresses of hosts and pages: what is asked, sent or changed by fetching one."""
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from itertools import product
 from urllib.parse import unquote
 
-from hermes.policy.commands.calls import LOCAL_HOST, ProgramCall
+from hermes.policy.commands.calls import LOCAL_HOST, LOOPBACK_HOST, ProgramCall
 from hermes.policy.commands.placeholders import (
     SYSTEM_NAME,
     UNKNOWN_TEXT,
@@ -73,7 +73,7 @@ _LOOKING_WORDS = (
 )
 _ACTING_ADDRESS = re.compile(
     rf"/[^/?#]+/{_ACTING_WORDS}(?:[/?#]|\Z)|/{_ACTING_WORDS}\?"
-    rf"|[?&](?:action|cmd|command|op|operation|do|task)=(?!{_LOOKING_WORDS})"
+    rf"|[?&](?:action|cmd|cmnd|command|op|operation|do|task)=(?!{_LOOKING_WORDS})"
     r"|[?&](?:q|query|sql|stmt)=(?:[\s+(]|%20)*(?:drop|delete|truncate|insert|update|alter|create"
     r"|replace|rename|grant|revoke|kill|attach|detach|optimize|system|set|load|call|exec\w*)(?:[\s+(]|%20)"
     rf"|[?&]stream\.(?:body|url|file)=|[?&]{_ACTING_WORDS}(?:=|&|\Z)",
@@ -119,7 +119,7 @@ def classify_host(host: str, rest: str, user: str) -> tuple[str, str]:
     if has_untrusted_text(host) or has_untrusted_text(user):
         return "network-out", f"connects to {shown}, only known at run time"
     if LOCAL_HOST.match(host.replace(SYSTEM_NAME, "0")):
-        if has_untrusted_text(rest):
+        if has_untrusted_text(rest) and not LOOPBACK_HOST.match(host):
             return "network-out", f"sends what is only known at run time to {shown}"
         return "network-local", f"connects to {shown}"
     if UNKNOWN_TEXT.search(host + rest + user):
@@ -132,6 +132,18 @@ def classify_host(host: str, rest: str, user: str) -> tuple[str, str]:
     ):
         return "network-out", f"sends data to {shown} in the address"
     return "network-read", f"asks {shown}"
+
+
+_REDIRECTING_PORTS = ("80", "443")
+
+
+def mark_redirects(call: ProgramCall, urls: Iterable[str]) -> None:
+    """Another host may redirect to a service of this host, at the port that the profile opens."""
+    for found in filter(None, map(URL.match, map(str.strip, urls))):
+        host, port = found[3], found[4] or ""
+        if port and port not in _REDIRECTING_PORTS and not LOCAL_HOST.match(host):
+            shown = f"{display_text(host)}:{display_text(port)}"
+            call.mark("network-out", f"{shown} may redirect to a service of this host")
 
 
 _CURL_GLOB = re.compile(r"\{([^{}]*)\}|\[([^\[\]:]*)-([^\[\]:]*)(?::\d+)?\]")

@@ -261,6 +261,8 @@ def kubectl(call: ProgramCall, entry: ProgramEntry) -> str:
         if verb == "get" and len(inner.words) == 2 and starts_unknown(inner.words[1]):
             call.mark("secret-read", "a word only known at run time may be --raw with any address")
         _check_raw_request(call, inner.value("--raw") or "")
+    elif inner.has("--raw") and verb != "config":
+        call.mark("service-change", f"kubectl {display_text(verb)} --raw, which knows no dry run")
     changes = "service-change" in call.effects
     if verb in ("scale", "autoscale") and changes and inner.value("--replicas", "--max") == "0":
         call.irreversible("scales to nothing")

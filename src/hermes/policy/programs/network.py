@@ -20,6 +20,7 @@ from hermes.policy.programs.addresses import (
     classify_host,
     mark_acting_addresses,
     mark_address,
+    mark_redirects,
 )
 from hermes.policy.programs.resource_access import access_of, is_on_remote_host
 from hermes.policy.programs.table_effects import apply_table
@@ -46,7 +47,8 @@ def curl(call: ProgramCall, entry: ProgramEntry) -> str:
     if not found.has("-g", "--globoff"):
         urls = [each for url in urls for each in addresses_meant(call, url)]
     for url in urls:
-        mark_address(call, url)
+        mark_address(call, _with_query(url, found))
+    mark_redirects(call, urls if found.has("-L", "--location", "--location-trusted") else ())
     _check_sent_files(call, found)
     _check_connect_options(call, found, urls)
     _check_daemon_requests(call, found, urls)
@@ -176,6 +178,13 @@ def _mark_sent_data(call: ProgramCall, found: ParsedArguments) -> None:
             call.mark("network-out", "curl sends data")
 
 
+def _with_query(url: str, found: ParsedArguments) -> str:
+    """`-G` and `--url-query` send the data as a part of the address."""
+    options = _BODY_OPTIONS if found.has("-G", "--get") else ("--url-query",)
+    values = found.values(*options)
+    return url + ("&" if "?" in url else "?") * bool(values) + "&".join(values)
+
+
 def _only_addresses(found: ParsedArguments) -> bool:
     return all("/" in word or "." in word or ":" in word for word in found.loose)
 
@@ -185,6 +194,7 @@ def wget(call: ProgramCall, entry: ProgramEntry) -> str:
     apply_table(call, entry)
     for url in found.words:
         mark_address(call, url)
+    mark_redirects(call, found.words)
     for header in found.values("--header"):
         _mark_chosen_method(call, header)
     target = found.value("-O", "--output-document")

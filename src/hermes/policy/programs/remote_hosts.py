@@ -29,6 +29,8 @@ def ssh(call: ProgramCall, entry: ProgramEntry) -> str:
     _mark_sent_options(call, found)
     if found.has("-F", "-L", "-R", "-D", "-w", "-S", "-I", "-A", "-W", "-X", "-Y"):
         call.mark("network-out", "ssh with a tunnel, an agent or a configuration of its own")
+    if (order := found.value("-O")) is not None and order != "check":
+        call.mark("service-change", f"ssh -O {display_text(order)} changes a shared connection")
     if found.has("-V", "-Q"):
         call.mark("read", "ssh tells about itself")
         return ANY_WORD
