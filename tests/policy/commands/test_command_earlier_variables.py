@@ -6,6 +6,9 @@ from reading import beyond, cases
 UNKNOWN = r"""
 redis-cli ${x:-get} a 77
 redis-cli ${x-get} a 77
+redis-cli ${x:-get} a 77 > /tmp/out
+wget -qO page ${u:-http://localhost/page}
+curl -so page "${u:-http://localhost/page}"
 redis-cli ${v[@]:-get} a 77
 supervisorctl ${v:-status} web
 ssh 127.0.0.1 ${c:-uptime}
@@ -43,7 +46,7 @@ shopt lastpipe
 
 @pytest.mark.parametrize("command", cases(UNKNOWN))
 def test_what_may_have_been_set_before_is_unknown(command: str) -> None:
-    assert beyond(command)
+    assert beyond(command) - {"write", "delete", "irreversible"}
 
 
 @pytest.mark.parametrize("command", cases(KNOWN))

@@ -241,6 +241,12 @@ def _check_gap(walk: ScriptWalk, end: int, start: int) -> None:
         raise ShellSyntaxError("two words without a space between them")
 
 
+_FILE_PROGRAMS = word_set(
+    "rm rmdir mv cp ln mkdir touch truncate chmod chown chgrp tee mktemp install"
+)
+"""What they change by a default, the kernel allows at that path only."""
+
+
 def _finish_command(
     walk: ScriptWalk,
     call: ProgramCall,
@@ -270,8 +276,7 @@ def _finish_command(
         return ""
     other = _with_words(call, unknown) if call.doubtful else None
     printed = walk.run(call)
-    # What it writes or removes by a default, the kernel allows at that path only.
-    if other and not {"write", "delete"} & call.effects.keys():
+    if other and call.program not in _FILE_PROGRAMS:
         if walk.run(other) != printed:
             printed = ANY_WORD
         call.scope.merge(other.scope)
