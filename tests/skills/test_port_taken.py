@@ -57,7 +57,7 @@ async def played_against(
         context = PlaybookContext(stage.execute, stage.bus.publish)
         played = await PlaybookRunner("port-taken", skill.playbook, context).run(facts)
         arguments = "cat /proc/[0-9]*/cmdline | tr '\\0' '\\n'"
-        left = await episode.box.run(f"{arguments} | grep -x /tmp/held.py")
+        left = await episode.box.run(f"{arguments} | grep -x '/tmp/held[.]py'")  # not grep itself
         return played, bool(left.output.strip())
 
 

@@ -371,12 +371,9 @@ class CommandWalker:
             call.program = name
             call.dynamic(f"{name} is a function only if a condition held")
             self.keep(call)
-        inner = call.scope.copy()
-        inner.arguments = tuple(call.argv)
-        inner.calls = (*inner.calls, name)
+        inner = call.scope.for_call(name, tuple(call.argv))
         printed = call.scope.functions[name](inner, call.stdin)
-        inner.arguments = call.scope.arguments
-        call.scope.merge(inner)
+        call.scope.return_from(inner)
         return printed
 
     def keep(self, call: ProgramCall) -> None:

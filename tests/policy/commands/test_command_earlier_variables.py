@@ -23,6 +23,10 @@ for c in ${x:-get}; do redis-cli $c a 5; done
 case set in *) c=set;; esac; redis-cli ${c:-get} a 5
 v=get; f() { v=set; }; f; redis-cli $v a 5
 v=get; f() { read v; }; f; redis-cli $v a 5
+v=get; f() { v=set; local v; }; f; redis-cli $v a 5
+v=get; f() { (local v); v=set; }; f; redis-cli $v a 5
+v=get; f() { [ -e x ] && local v; v=set; }; f; redis-cli $v a 5
+v=get; f() { local v; g; }; g() { v=set; }; g; redis-cli $v a 5
 v=get; shopt -s lastpipe; echo set | read v; redis-cli $v a 5
 shopt -s nullglob
 shopt -s cdable_vars
@@ -36,6 +40,7 @@ redis-cli ${x:+-n 1} info
 x=get; redis-cli ${x:-set} a
 x=get; redis-cli ${x-set} a
 x=get; f() { echo a; }; f; redis-cli $x a
+x=get; f() { local x=set; x=put; }; f; redis-cli $x a
 x=get; f() { x=set; }; f | cat; redis-cli $x a
 echo a | cat; x=get; redis-cli $x a
 trap 'echo ended' EXIT; redis-cli get a

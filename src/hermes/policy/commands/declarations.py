@@ -53,11 +53,15 @@ def _declare_words(call: ProgramCall, words: Iterable[str]) -> None:
             _declare_value(call, name, value)
         elif word.startswith("-") and "n" in word and call.program != "export":
             call.dynamic("a variable that stands for another one")
+        elif call.program == "local":
+            call.scope.declare_local(name)
         elif call.program == "export" and (known := call.scope.variables.get(name)) is not None:
             assignments.check_exported_variable(call, name, known)
 
 
 def _declare_value(call: ProgramCall, name: str, value: VariableValue) -> None:
+    if call.program == "local":
+        call.scope.declare_local(name)
     _check_array_text(call, name, value)
     assignments.check_assignment(call, name, value)
     if call.program == "export" or assignments.exports_variable(call.argv):

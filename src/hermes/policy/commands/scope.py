@@ -43,6 +43,10 @@ class ShellScope:
     """Functions that were defined conditionally."""
     calls: tuple[str, ...] = ()
     """Functions being called, outermost first."""
+    outer_variables: dict[str, VariableValue] = field(default_factory=dict)
+    """Those of the caller, when the function began."""
+    local_names: set[str] = field(default_factory=set)
+    """Variables of the function alone."""
     used_variables: set[str] = field(default_factory=set)
     """Environment variables that the text uses."""
     content_tests: set[str] = field(default_factory=set)
@@ -71,7 +75,30 @@ class ShellScope:
             aliases=dict(self.aliases),
             associative=set(self.associative),
             integers=set(self.integers),
+            local_names=set(self.local_names),
         )
+
+    def for_call(self, name: str, arguments: tuple[str, ...]) -> "ShellScope":
+        """The state in which a function begins."""
+        inner = self.copy()
+        inner.arguments, inner.calls = arguments, (*self.calls, name)
+        inner.outer_variables, inner.local_names = self.variables, set()
+        return inner
+
+    def declare_local(self, name: str) -> None:
+        """Not a variable that the function has set before: that one was the caller's."""
+        if self.variables.get(name) == self.outer_variables.get(name):
+            self.local_names.add(name)
+
+    def return_from(self, inner: "ShellScope") -> None:
+        """Take over what a function may have changed."""
+        for name in inner.local_names:
+            inner.variables.pop(name, None)
+            if name in self.variables:
+                inner.variables[name] = self.variables[name]
+        inner.integers -= inner.local_names - self.integers
+        inner.arguments, inner.local_names = self.arguments, self.local_names
+        self.merge(inner)
 
     def for_other_machine(self) -> "ShellScope":
         """The state of a shell on another machine or in a container: nothing is set there."""
@@ -127,6 +154,7 @@ class ShellScope:
         if self.cwd != other.cwd:
             self.cwd = ANY_WORD
         self.associative &= other.associative
+        self.local_names &= other.local_names
         self.integers |= other.integers
         if self.arguments != other.arguments:
             self.arguments = ("bash", ANY_WORDS)

@@ -22,25 +22,29 @@ _OTHER_CLIENTS = word_set(
     " storage units wget"
 )
 _LOCAL_PROGRAMS = word_set("git sed awk find")
+_CONNECTING_VERBS = word_set("s_client s_time s_server ocsp cmp")
 
 
 def mark_file_name_words(call: ProgramCall, entry: ProgramEntry) -> None:
     words = call.argv[1:]
-    if not any(map(LIVE_GLOB.search, words)):
+    if not any(map(LIVE_GLOB.search, words)) or _stays_on_this_host(call):
         return
     if entry.spec.special in _QUERY_CLIENTS:
         names = [word for word in words if LIVE_GLOB.search(word)]
     elif entry.spec.args in ("runs", "shell"):
         names = list(filter(LIVE_GLOB.search, _words_before_command(call, entry)))
-    elif entry.spec.special in _OTHER_CLIENTS or (
-        entry.spec.verbs and call.program not in _LOCAL_PROGRAMS
-    ):
+    elif entry.spec.special in _OTHER_CLIENTS or entry.spec.verbs:
         names = [word for word in words if _may_be_any_word(word)]
     else:
         return
     if names:
         what = f"names of files that match {display_text(names[0])}"
         call.dynamic(f"{what} become words of {call.program}")
+
+
+def _stays_on_this_host(call: ProgramCall) -> bool:
+    connects = not _CONNECTING_VERBS.isdisjoint(call.argv)
+    return call.program in _LOCAL_PROGRAMS or (call.program == "openssl" and not connects)
 
 
 def mark_words_before_command(call: ProgramCall, entry: ProgramEntry) -> None:
