@@ -40,7 +40,7 @@ serverurl=unix:///run/supervisor.sock
 command=/srv/api 1000
 stdout_logfile=/var/log/api.log
 [program:loop]
-command=/bin/sh -c "sleep 1.2; exit 3"
+command=/bin/sh -c "sleep 2.2; exit 3"
 startsecs=1
 stdout_logfile=/var/log/loop.log
 """
