@@ -89,7 +89,6 @@ async def run(
         ("read f < list; while read l; do echo $l; done < $f", "bash"),
         ("read f < list; echo $(<$f)", "bash"),
         ("cat app/deep/*", "cat"),
-        ("xargs -a app/s* echo", "xargs"),
         ("HOSTFILE=app/.env; compgen -A hostname", "bash"),
         ('curl -s "file://$(cat list)"', "curl"),
         ("git interpret-trailers app/.env", "git"),

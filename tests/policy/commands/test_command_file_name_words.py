@@ -26,6 +26,7 @@ rabbitmqctl -n * list_queues
 mongo --port * --eval 'db.stats()'
 timeout * ls
 nice -n * ls
+xargs -a app/s* echo
 kubectl get pods -l*
 """
 PLAIN = r"""
