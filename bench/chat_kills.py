@@ -41,7 +41,7 @@ async def measure(kills: int, seed: int, jobs: int, keep: Path) -> bool:
                 except (AssertionError, TimeoutError):
                     problems.append(f"seed {number}: {traceback.format_exc(limit=-2)}")
                     print(problems[-1], flush=True)
-                    shutil.copytree(folder, keep / str(number), ignore_dangling_symlinks=True)
+                    shutil.copytree(folder, keep / str(number), dirs_exist_ok=True)
             conversations += 1
             if conversations % 10 == 0:
                 print(f"{done} kills, {len(problems)} problems", flush=True)

@@ -17,7 +17,7 @@ DATA_SUFFIXES = (
     *TABLE_SUFFIXES, ".json", ".jsonl", ".ndjson", ".geojson", ".lock", ".log", ".xsd", ".wsdl",
 )  # fmt: skip
 MAX_READ_DATA_BYTES = 32 << 10
-"""Longer tables, lists and lock files are searched by programs: nobody reads them as a text."""
+"""Longer tables, lists and lock files are searched by programs, not read as a text."""
 _RUN_SETTINGS = re.compile(
     r"(?:^|/)(?:package|composer|deno|hooks?|plugin|launch|tasks|devcontainer|"
     r"[\w.-]*(?:mcp|settings|config|compose)[\w.-]*)\.json$",

@@ -185,9 +185,9 @@ def _check_file(
             if path.endswith(_PROSE_SUFFIXES)
             else extract_comments(text)
         )
-        told = _check_prose(path, prose, purpose)
+        in_prose = _check_prose(path, prose, purpose)
         read_by_agent = path.endswith(DOCUMENT_SUFFIXES + TABLE_SUFFIXES)
-        yield from told if read_by_agent else keep_addressed(told, prose)
+        yield from in_prose if read_by_agent else keep_addressed(in_prose, prose)
     for line, inside in decode_hidden_texts(text):
         yield from _check_decoded_text(path, line, inside)
 
