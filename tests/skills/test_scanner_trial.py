@@ -6,8 +6,10 @@ from contextlib import AbstractAsyncContextManager
 
 import pytest
 
+from hermes.core.errors import EnvironmentFailed
 from hermes.core.protocols import Environment
 from hermes.environments.sandbox import SandboxEnvironment
+from hermes.environments.settings import TerminalSettings
 from hermes.skills.scanner.finding import ScanFinding, SkillFile
 from hermes.skills.scanner.trial import run_trial
 
@@ -90,6 +92,13 @@ async def test_papers_that_are_spoiled_are_missed() -> None:
         "    p.write_bytes(bytes(b ^ 7 for b in p.read_bytes()))\n"
     )
     assert any("Documents/letter.txt" in each.cause for each in await tried("scripts/a.py", code))
+
+
+async def test_a_sandbox_that_runs_nothing_is_an_error_and_no_finding_about_the_skill() -> None:
+    settings = TerminalSettings(processes=2)
+    script = SkillFile(path="scripts/a.sh", data=b"echo fine\n", executable=True)
+    with pytest.raises(EnvironmentFailed, match="could not be prepared"):
+        await run_trial([script], lambda given: SandboxEnvironment(None, given, settings=settings))
 
 
 async def test_a_library_that_is_not_here_does_not_end_the_trial() -> None:

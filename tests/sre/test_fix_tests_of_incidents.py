@@ -2,6 +2,7 @@
 
 from collections.abc import Awaitable, Callable, Sequence
 from pathlib import Path
+from typing import Literal
 
 import pytest
 from incident_host import FIX, Host, events, run_commander
@@ -10,10 +11,16 @@ from msgspec.structs import replace
 from hermes.core.errors import EnvironmentFailed
 from hermes.core.events.base import BaseEvent
 from hermes.core.events.experiments import FixTested
-from hermes.core.events.incidents import ChangeBegan
+from hermes.core.events.incidents import (
+    ChangeBegan,
+    IncidentAssessed,
+    IncidentChecked,
+    PhaseEntered,
+)
 from hermes.core.incident import read_incident
 from hermes.core.protocols import Tool
 from hermes.sre.cause import FailingCase, FixCandidate
+from hermes.sre.commander import Commander
 from hermes.sre.notifications.templates import render_ended
 from hermes.sre.reports.report_data import read_incident_records
 from hermes.sre.reports.report_text import render_report
@@ -109,6 +116,28 @@ async def test_what_a_copy_does_not_show_is_not_tried_twice(host: Host) -> None:
     )
     assert (await run_commander(host)).outcome == "resolved"
     assert len(tester.asked) == 1
+
+
+@pytest.mark.parametrize(
+    ("outcome", "asked"), [("unclear", []), ("not-reproduced", []), ("recovered", [["web"]])]
+)
+async def test_a_test_without_a_clear_result_is_not_repeated_after_a_crash(
+    host: Host, outcome: Literal["unclear", "not-reproduced", "recovered"], asked: list[list[str]]
+) -> None:
+    host.playbook("web", FIX)
+    host.tester = tester = ScriptedTester(web=outcome)
+    case = await host.open_incident()
+    id = case.incident
+    await host.journal.append(
+        PhaseEntered(run=id, incident=id, phase="assess"),
+        IncidentChecked(run=id, incident=id, check="web", ok=False, when="before"),
+        IncidentAssessed(run=id, incident=id, verdict="unknown"),
+        PhaseEntered(run=id, incident=id, phase="reflex", attempt=1),
+        FixTested(run=id, incident=id, fix="web", by="playbook", outcome=outcome),
+    )
+    async with host.context() as context:
+        ending = await Commander(context, case).run()
+    assert (ending.outcome, tester.asked) == ("resolved", asked)
 
 
 async def test_a_copy_that_fails_does_not_stop_the_work(host: Host) -> None:

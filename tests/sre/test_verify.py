@@ -425,6 +425,33 @@ async def test_a_revert_that_brought_a_service_back_stays_when_it_answers_with_a
 
 
 @pytest.mark.parametrize(
+    ("port", "past_answers", "helped"),
+    [
+        (passed("port-80"), True, True),
+        (passed("port-80"), False, False),
+        (structs.replace(failed("port-80"), detail="nothing answers at :80"), True, False),
+    ],
+)
+async def test_a_log_of_answers_that_turns_bad_when_a_service_answers_again_undoes_no_revert(
+    scripted: Scripted, port: CheckResult, past_answers: bool, helped: bool
+) -> None:
+    silent = structs.replace(failed("port-80"), detail="nothing answers at :80")
+    log = structs.replace(of("web", passed("answers-web")), past_answers=past_answers)
+    bad_log = structs.replace(log, ok=False, detail="the last 30 answers for /cart were bad: 500")
+    scripted.looks = [
+        [page("nothing answers at :80"), of("web", silent), log],
+        [page("status 500"), of("web", port), bad_log],
+    ]
+    case = await scripted.open_incident()
+    async with scripted.context() as context:
+        work = IncidentWork(context, case)
+        rehearsal = FixRehearsal(explained=("http-80", "port-80"))
+        baseline = await take_baseline(work)
+        verified = await verify(work, baseline, 1, component="web", rehearsal=rehearsal)
+    assert (verified.ok, verified.helped) == (False, helped)
+
+
+@pytest.mark.parametrize(
     ("cache", "before", "helped"),
     [(CACHE, "port-80", True), (CACHE, "http-80", False), (CACHE_FINE, "port-80", False)],
 )

@@ -64,6 +64,8 @@ class CheckResult(Value, kw_only=True, frozen=True):
     its log has nothing new."""
     counter: bool = False
     """It fails because of a restart count: evidence only once the unit runs longer than before."""
+    past_answers: bool = False
+    """It reads what the service answered to users: nothing while it does not answer."""
 
 
 async def run_check(
@@ -372,6 +374,7 @@ def check_result_of(probe: Probe, verdict: ProbeVerdict) -> CheckResult:
         service=probe.service,
         proves=_is_evidence(probe, verdict),
         counter=_is_restart_count(probe, verdict),
+        past_answers=probe.kind == "answers",
     )
 
 

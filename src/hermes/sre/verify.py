@@ -311,7 +311,8 @@ def _verification_result(
     results, evidence = run.results, run.passing_evidence(baseline)
     bad = [each for each in results if not each.ok]
     lost = baseline.failing - {each.check for each in (*results, *run.others)} - baseline.unanswered
-    worse = any(each.check not in baseline.failing for each in bad)
+    unseen = _unseen_before(baseline, results)
+    worse = any(each.check not in baseline.failing | unseen for each in bad)
     own = _own_checks(baseline, results, about) | (baseline.evidence & set(explained))
     new = [each for each in bad if each.check not in baseline.failed_before]
     still = any(check_concerns(each, about) or each.check in own for each in new)
@@ -321,9 +322,7 @@ def _verification_result(
     # So may be what still fails of a proved cause, beside a problem with another cause.
     apart = run.others_fail or any(each.check not in own for each in new)
     # The service runs again, and what it answers has a reason of its own.
-    apart |= bool(new) and all(
-        each.check in baseline.silent and not says_no_answer(each.detail) for each in new
-    )
+    apart |= bool(new) and {each.check for each in new} <= unseen
     disturbed |= bool(explained) and apart
     helped = (
         bool(own & set(evidence)) and (not still or disturbed) and not worse and not fix_failure
@@ -336,6 +335,19 @@ def _verification_result(
         return VerificationResult(ok=False, symptom_unobserved=True, why=NO_EVIDENCE)
     why = "; ".join([fix_failure, *problems]).strip("; ")
     return VerificationResult(ok=False, helped=helped, why=why)
+
+
+def _unseen_before(baseline: Baseline, results: Sequence[CheckResult]) -> set[str]:
+    """Checks of services that gave no answer before and answer now, with errors: these could not
+    be seen, and their log of answers could not show any."""
+    answers = {e.check for e in results if e.check in baseline.silent and not _is_silent(e)}
+    services = {each.service for each in results if each.check in answers} - {""}
+    logs = {e.check for e in results if e.past_answers and e.service in services}
+    return answers | (logs - baseline.failing)
+
+
+def _is_silent(result: CheckResult) -> bool:
+    return not result.ok and says_no_answer(result.detail)
 
 
 def _own_checks(baseline: Baseline, results: Sequence[CheckResult], component: str) -> set[str]:

@@ -251,9 +251,9 @@ class CauseSearch:
         case, state = self._case, replace(live, host=self._host.name)
         passing = [CheckResult(check=each, ok=True) for each in case.passing]
         results = [*case.failing, *passing]
-        await case.publish(
-            keep_failing_state(self._store, state, case.details, results, case.checks)
-        )
+        kept = keep_failing_state(self._store, state, case.details, results, case.checks)
+        if kept is not None:
+            await case.publish(kept)
 
     def _failing_services(self, programs: HostPrograms) -> list[str]:
         failing = [each.service for each in self._case.failing]

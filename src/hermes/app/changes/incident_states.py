@@ -42,7 +42,8 @@ class IncidentStates:
     async def keep_failing(
         self, details: IncidentDetails, checks: IndependentChecks
     ) -> IncidentStateKept | None:
-        """Return None where there is no known good state to compare it with."""
+        """Return None where there is no known good state to compare it with, and where the home
+        cannot be written."""
         kept = await read_kept_states(self.journal, details)
         if "failing" in kept:
             return kept["failing"]
@@ -52,7 +53,8 @@ class IncidentStates:
         results = await checks()
         state = await self._collect(known)
         event = keep_failing_state(self.store, state, details, results, checks)
-        await self.publish(event)
+        if event is not None:
+            await self.publish(event)
         return event
 
     async def keep_recovered(self, details: IncidentDetails) -> IncidentStateKept:
@@ -84,14 +86,19 @@ def keep_failing_state(
     details: IncidentDetails,
     results: Sequence[CheckResult],
     checks: IndependentChecks,
-) -> IncidentStateKept:
-    """Saves a state; the event that says so is not published yet."""
+) -> IncidentStateKept | None:
+    """Saves a state; the event that says so is not published yet. Return None where the home cannot
+    be written, of which the watch tells by itself: the incident is worked on all the same."""
+    try:
+        id = store.save(replace(state, source="incident"))
+    except OSError:
+        return None
     probes = checks.probes if isinstance(checks, ProbeChecks) else ()
     return IncidentStateKept(
         run=details.run,
         incident=details.incident,
         moment="failing",
-        state=store.save(replace(state, source="incident")),
+        state=id,
         known_good=_known_good_id(store, state.host),
         host=state.host,
         service=failing_service(details, results),

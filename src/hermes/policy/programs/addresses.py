@@ -84,7 +84,9 @@ _ACTING_PAGE = re.compile(
     r"/(?:[^?#]*/)?(?:(?:safe)?restart|shutdown|poweroff|reboot|halt|stop|kill|terminate|leave"
     r"|purge|flush\w*|quitquitquit|abortabortabort|(?:stop|restart|kill)all|quit|exit|toggle|switch"
     r"|drain|evict|cordon|build|trigger|start|enable|(?:de)?activate|pause|resume|suspend|cancel"
-    r"|abort|reset|clear|promote|failover|rotate|rollback|upgrade|reload)/?(?:[?#]|\Z)"
+    r"|abort|reset|clear|promote|failover|rotate|rollback|upgrade|reload|run|execute|invoke|launch"
+    r"|snapshot|backup|restore|compact|gc|apply|retry|replay|requeue|rebuild|reindex|(?:un)?seal"
+    r"|(?:un)?lock|freeze)/?(?:[?#]|\Z)"
     rf"|[^?]*\?(?:.*&)?[\w.-]+=(?:on|off|start|pause|resume|{_ACTING_WORDS})(?:&|\Z)"
     r"|[^?]*\?(?:.*&)?(?:expire|invalidate|reset|clear|cancel|dw|lbset)=",
     re.I,

@@ -11,7 +11,7 @@ import anyio
 import msgspec
 from msgspec.structs import replace
 
-from hermes.core.errors import ToolError
+from hermes.core.errors import EnvironmentFailed, ToolError
 from hermes.core.messages import Value
 from hermes.core.protocols import Environment
 from hermes.skills.scanner.action import mentions_path
@@ -152,11 +152,20 @@ async def _prepare_sandbox(
         await environment.write(f"sample/{name}", _sample_content(name, columns))
     names = " ".join(_SHIMMED_PROGRAMS)
     # Set access times back: reading a secret, in any language, changes them.
-    await environment.run(
+    await _run_own_commands(
+        environment,
         f"chmod 755 watch/bin/curl; for n in {names}; do [ $n = curl ] || cp watch/bin/curl "
         'watch/bin/$n; done; find "$HOME" -type f -exec touch -a -d 2001-01-01 {} +; '
-        "touch watch/start"
+        "touch watch/start",
     )
+
+
+async def _run_own_commands(environment: Environment, commands: str) -> None:
+    """Otherwise a sandbox that runs nothing would look like a skill that removes the log."""
+    result = await environment.run(commands)
+    if result.exit_code:
+        said = result.output.strip().splitlines() or ["it said nothing"]
+        raise EnvironmentFailed(f"the sandbox could not be prepared: {said[-1][:200]}")
 
 
 def _variable_value(name: str, canary: CanarySecret) -> str:
@@ -189,8 +198,8 @@ async def _run_watched(environment: Environment, entry_point: SkillEntryPoint, p
         await environment.write("watch/given", "\n".join(arguments).encode())
         calls, repetition = [entry_point.command], ""
     repeated_calls = MAX_REPEATED_CALLS if entry_point.counts_uses else 1
-    await environment.run("rm -f watch/log; touch watch/log")
     await environment.write("watch/all.sh", "\n".join([*calls, repetition, ""]).encode())
+    await _run_own_commands(environment, "rm -f watch/log && touch watch/log")
     await environment.run(
         f'export {profile} WATCH_LOG="$PWD/watch/log" BASH_XTRACEFD=19 '
         f'WATCH_AGAIN={repeated_calls} WATCH_PLACE="$PWD/watch" '

@@ -119,9 +119,14 @@ class PlaybookResponder:
         enough to be used."""
         self.used.update(change.by for change in recorded.recent_changes)
         # A playbook that was interrupted before it changed anything may run again.
-        self._declined = (
-            recorded.declined if keep_scan_results and not recorded.recent_changes else frozenset()
-        )
+        if keep_scan_results and not recorded.recent_changes:
+            self._declined = recorded.declined
+            # Only a test that permits nothing counts again: one that may permit a fix is repeated.
+            self._tests = {
+                each.fix: each
+                for each in recorded.tests
+                if each.by == "playbook" and each.outcome not in ("recovered", "helped")
+            }
 
     def start_scan(self) -> None:
         """Start checking signatures before any playbook may run."""
