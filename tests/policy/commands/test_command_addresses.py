@@ -33,6 +33,8 @@ wget -qO- http://a.example:9001/page
 curl -s 'http://127.0.0.1/?%64elete=1'
 curl -s http://127.0.0.1/-/quit
 curl -s http://127.0.0.1/api/v1/drain
+curl -s http://127.0.0.1:18080/jobs/1/run
+curl -s http://127.0.0.1:9090/api/v1/admin/tsdb/snapshot
 curl -s 'http://127.0.0.1/api/switch?state=off'
 curl -s 'http://127.0.0.1/balancer-manager?b=x&w=y&dw=1'
 supervisorctl -s http://a.example:9001 status
@@ -49,6 +51,8 @@ curl -s 'http://127.0.0.1:9200/_cat/indices?v&s=index'
 curl -s http://127.0.0.1:8080/actuator/health
 curl -s 'http://127.0.0.1:8080/items?sort=name&pretty=true'
 curl -s http://127.0.0.1:8080/build/info
+curl -s http://127.0.0.1:8080/runs/1/log
+squidclient mgr:info
 curl -s -G --data-urlencode 'query=up' http://127.0.0.1:9090/api/v1/query
 curl -sL http://localhost:3000/login
 curl -sL https://docs.example.com/page
@@ -61,6 +65,11 @@ supervisorctl -s http://localhost:9001 status
 @pytest.mark.parametrize("command", cases(ACTS))
 def test_an_address_with_an_order_counts_as_sent(command: str) -> None:
     assert "network-out" in beyond(command)
+
+
+@pytest.mark.parametrize("page", ["mgr:shutdown", "mgr:reconfigure", "mgr:info@secret"])
+def test_the_manager_of_squid_is_only_read_at_known_pages(page: str) -> None:
+    assert "service-change" in beyond(f"squidclient {page}")
 
 
 @pytest.mark.parametrize("command", cases(LOOKS))

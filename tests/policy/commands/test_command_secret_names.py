@@ -35,7 +35,8 @@ SECRET = """
 /srv/app/api_key.txt /srv/app/auth.json /srv/app/cookies.txt /srv/ann_accessKeys.csv
 /srv/gcp-key.json
 /srv/chart/values.secret.yaml /srv/k8s/db-secret.yaml /srv/k8s/db-secrets.yml /srv/.vault_pass.txt
-/var/lib/rabbitmq/.erlang.cookie
+/var/lib/rabbitmq/.erlang.cookie /srv/app/redis.pass /etc/app/secret /etc/app/token
+/run/app/token /srv/app/secret_key /srv/app/db.password /srv/app/password /srv/app/api-key
 """
 PUBLIC = """
 /srv/app/certs/server-cert.pem /srv/app/fullchain.pem /srv/app/ca.pem /srv/app/ca-bundle.pem
