@@ -189,7 +189,7 @@ def durations(played: Played) -> Found:
         ]
         if not match or not outages or not opened or ONGOING.search(match.group(1)):
             continue
-        claimed = seconds_of(match.group(1))
+        claimed = seconds_of(match.group(1).partition(" (")[0])  # parts of it stand in brackets
         begin = min(r.caused for r in (*outages, *failed_at(played, opened)))
         last = recovered or opened + (claimed or 0.0)
         end = max(r.fine for r in (*outages, *continued_by(played, show, opened, last)))

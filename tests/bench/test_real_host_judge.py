@@ -207,6 +207,11 @@ def test_a_duration_of_the_work_in_place_of_the_outage_is_untrue() -> None:
     assert faults(a_host(duration="6.4 s")) == ["untrue"]
 
 
+def test_the_parts_of_a_duration_are_not_added_to_it() -> None:
+    assert not faults(a_host(duration="58 s (MTTD 7 s, MTTR 51 s)"))
+    assert faults(a_host(duration="2 min 58 s (MTTD 7 s, MTTR 51 s)")) == ["untrue"]
+
+
 def test_a_duration_counts_from_the_outage_during_which_the_incident_was_opened() -> None:
     """It names only the second outage, which began 37 s after the end of the first."""
     played = a_host(duration="150 s")

@@ -105,6 +105,19 @@ async def test_a_fault_of_the_host_that_says_nothing_about_a_certificate_is_not_
     assert (ending.outcome, host.ledger) == ("resolved", ["web-certificate-1"])
 
 
+async def test_a_lock_is_not_the_cause_of_a_load(host: Host) -> None:
+    for name, words in (("lock", "lock wait of processes"), ("web", "load average is high")):
+        host.playbook(name, ("touch well-web", "rm well-web"))
+        playbook = host.folder / "skills" / name / "playbook.yaml"
+        playbook.write_text(playbook.read_text().replace(f"{name} is down", words))
+    opened = await host.open_incident()
+    title = "web: 9.2 processes wait for each of 2 processors"
+    case = msgspec.structs.replace(opened, title=title, labels={"kind": "load"})
+    async with host.context() as context:
+        ending = await Commander(context, case).run()
+    assert (ending.outcome, host.ledger) == ("resolved", ["web-1"])
+
+
 class Rules:
     """Looks are free; of changes they say this."""
 

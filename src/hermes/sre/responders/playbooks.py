@@ -32,6 +32,7 @@ from hermes.sre.responders.signature_scan import (
 from hermes.sre.triage.severity import SEPARATE_PROBLEM_KINDS
 from hermes.sre.undo import ChangeRecorder, PrepareChange, changed_files
 
+PROCESSOR_KINDS = ("cpu", "load")
 MAX_TESTED_AT_ONCE = 3
 """Playbooks that are tested on copies at the same time."""
 RunFixTests = Callable[[Sequence[FixCandidate]], Awaitable[Sequence[FixTested]]]
@@ -61,13 +62,15 @@ def found_facts(found: Mapping[str, str]) -> str:
 
 
 def may_explain(playbook: Playbook, facts: AlertFacts) -> bool:
-    """Return whether what the playbook finds may be evidence about this problem. A full disk or an
-    expired certificate is measured: another fault of the host, such as what fills a disk, says
-    nothing about a certificate. A service may fail because of anything."""
+    """Return whether what the playbook finds may be evidence about this problem. A full disk, an
+    expired certificate or a busy processor is measured: another fault of the host, such as what
+    fills a disk, says nothing about a certificate. A service may fail because of anything."""
     signature, kind = playbook.signature, facts.labels.get("kind", "")
-    if kind not in SEPARATE_PROBLEM_KINDS or signature.alert or not signature.words:
+    measured = (*SEPARATE_PROBLEM_KINDS, *PROCESSOR_KINDS)
+    if kind not in measured or signature.alert or not signature.words:
         return True
-    terms = {*extract_terms(f"{kind} {facts.title}")}
+    # The title about a load tells of processes that wait: locks are another matter.
+    terms = {*extract_terms(kind if kind in PROCESSOR_KINDS else f"{kind} {facts.title}")}
     return any(terms & {*extract_terms(words)} for words in signature.words)
 
 
