@@ -42,6 +42,7 @@ FILES_BY_TIER = {
         "declared/test_collect",
         "declared/test_port_holders",
         "declared/test_put_back",
+        "declared/test_rules_in_force",
         "gateway/channels/",
         "gateway/test_channel_loading",
         "gateway/test_outbox",

@@ -5,6 +5,7 @@ import re
 from collections.abc import Callable, Iterator
 
 from hermes.declared.collectors.collect import is_secret_file
+from hermes.declared.packet_filter import change_words
 from hermes.declared.state import UNCOMPARED_ATTRIBUTES, Item, StateChange
 from hermes.declared.store import StateStore
 
@@ -23,7 +24,9 @@ _WITH_PASSWORD = re.compile(r"(?P<start>\w+://[^\s:/@]*:)[^\s@/]+@")
 
 def describe_change(change: StateChange, store: StateStore, redact: RedactText) -> str:
     """Return what differs, with a unified diff where content is known; secrets are removed."""
-    return "\n".join([*_attribute_lines(change, redact), *_content_lines(change, store, redact)])
+    words = [redact(each)] if (each := change_words(change)) else []
+    lines = [*_attribute_lines(change, redact), *_content_lines(change, store, redact)]
+    return "\n".join([*words, *lines])
 
 
 def _attribute_lines(change: StateChange, redact: RedactText) -> Iterator[str]:

@@ -6,9 +6,11 @@ private folder on the host first, and the commands copy it from there.
 
 import shlex
 from collections.abc import Iterator, Sequence
+from itertools import starmap
 from pathlib import PurePosixPath
 
 from hermes.core.messages import Value
+from hermes.declared import packet_filter
 from hermes.declared.state import LENGTH, Item, StateChange, change_id
 from hermes.declared.store import StateStore
 
@@ -194,6 +196,8 @@ def _type(item: Item) -> str:
 
 def _steps_of_kind(change: StateChange, store: StateStore) -> Iterator[RevertStep]:
     before, after, key = change.before, change.after, change.item.key
+    if change.item.kind == "packet-filter":
+        yield from starmap(RevertStep, packet_filter.revert_steps(change))
     if before is None or after is None:
         return
     if change.item.kind == "kernel-setting":
@@ -246,6 +250,8 @@ def _manual_advice(change: StateChange) -> str:
             "packages are not changed automatically, because others depend on them; "
             f"by hand: apt-get install {name}={version}"
         )
+    if kind == "packet-filter":
+        return packet_filter.manual_advice(change)
     if kind == "setting":
         return "the value was not kept or cannot be set while the server runs; see its settings"
     if kind == "mount":

@@ -27,6 +27,7 @@ ItemKind = Literal[
     "port",
     "setting",
     "schedule",
+    "packet-filter",
 ]
 StateSource = Literal["known-good", "declared", "live", "incident"]
 """`live`: the last look of the watch, with which the next is compared. `incident`: kept for one."""
@@ -42,7 +43,10 @@ NAMED = "named"
 """A file outside of the folders that are always read, included because a service names it."""
 ACTIVITY = "activity"
 """Rises when the content of a file changes from one state to the next, and falls when not."""
-UNCOMPARED_ATTRIBUTES = frozenset({STAMP, VOLATILE, NAMED, ACTIVITY})
+HANDLE, FOLLOWS, PLACE = "handle", "follows", "place"
+"""Of a rule of the packet filter: its number, that of what is before it, and where in its chain it
+is. They differ each time the same rules are loaded."""
+UNCOMPARED_ATTRIBUTES = frozenset({STAMP, VOLATILE, NAMED, ACTIVITY, HANDLE, FOLLOWS, PLACE})
 CONTENT_ATTRIBUTES = frozenset({"size"})
 
 
@@ -68,6 +72,10 @@ class ItemId(Value, frozen=True, order=True):
 
     def __str__(self) -> str:
         return f"{self.kind} {self.key}"
+
+
+RULESET = ItemId("packet-filter", "rules")
+"""In each state for which the rules of the packet filter were read, also where there are none."""
 
 
 class Item(Value, frozen=True):
@@ -236,6 +244,8 @@ class _LeftOut:
         self._folders = tuple(f"{each.rstrip('/')}/" for each in self._paths)
 
         self._servers = [_asked_servers(state) for state in states]
+        if not all(RULESET in state.items for state in states):
+            self._kinds.add(RULESET.kind)
 
     def __contains__(self, item: ItemId) -> bool:
         if item.kind in self._kinds:

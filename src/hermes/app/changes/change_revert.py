@@ -5,6 +5,8 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Literal
 
+from msgspec.structs import replace
+
 from hermes.agent.dependencies import execute_for_run
 from hermes.app.application import Application, open_application
 from hermes.app.changes.states import HostStates
@@ -45,12 +47,17 @@ async def revert_change(loaded: LoadedSettings, id: str, approver: Approver) -> 
     ) as application:
         states = HostStates(loaded, application.agent_dependencies.environment)
         recorded = states.store.changes.find(id)
-        plan = plan_revert(recorded.change, states.store, str(loaded.home / STAGING_FOLDER))
+        folder = str(loaded.home / STAGING_FOLDER)
+        plan = plan_revert(recorded.change, states.store, folder)
         reason = plan.impossible or (ONLY_HERE if plan.staged and not states.is_local else "")
         if reason:
             return RevertResult(change=recorded.id, outcome="impossible", detail=reason)
         known = states.store.latest(states.host, "live")
-        _check_still_there(plan.change, await states.collect(known))
+        live = await states.collect(known)
+        _check_still_there(plan.change, live)
+        # The number of a rule may be another one by now.
+        now = replace(recorded.change, after=live.items.get(recorded.change.item))
+        plan = plan_revert(now, states.store, folder)
         try:
             _stage(plan, states)
             result = await _apply(application, plan, states, recorded.id)

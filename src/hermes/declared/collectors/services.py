@@ -1,4 +1,4 @@
-"""Reads units, services and the effective settings of servers from the output of scripts."""
+"""Reads units, services, settings of servers and rules of the packet filter by scripts."""
 
 import base64
 import gzip
@@ -8,7 +8,8 @@ from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
 from hermes.declared.collectors.readers import RunCommand
-from hermes.declared.state import Item, ItemId
+from hermes.declared.collectors.ruleset import parse_ruleset
+from hermes.declared.state import RULESET, Item, ItemId
 from hermes.skills.supervisors.units import HostUnit, PlainDaemon, list_units
 
 KeepContent = Callable[[bytes], str]
@@ -17,7 +18,11 @@ _PROCESS_FACTS = re.compile(r" ; start_time=[^}]*")
 """Of the last start of a command: these change with each restart."""
 _STATE_KEYS = frozenset({"ActiveState", "SubState", "UnitFileState", "LoadState", "Id"})
 _PATH = re.compile(r"(?<![\w./-])/(?:[\w.@+-]+/)*[\w.@+-]+")
-_KINDS = {"units": ("unit", "service"), "settings": ("setting",)}
+_KINDS = {
+    "units": ("unit", "service"),
+    "settings": ("setting",),
+    "packet_filter": ("packet-filter",),
+}
 _SETTINGS_MARK = "hermes-settings"
 SECRET_SETTINGS = re.compile(r"pass|auth|secret|conninfo|token|key$|^user$", re.IGNORECASE)
 ENDED_STATES = {"activating": "active", "reloading": "active", "deactivating": "inactive"}
@@ -75,6 +80,17 @@ class HostServices:
             if SECRET_SETTINGS.search(name):
                 item = Item("", {"set": "yes" if value else "no"})
             self.items[ItemId("setting", f"{server}/{name}")] = item
+
+    def add_packet_filter(self, output: str) -> None:
+        head, _, text = output.partition("\n")
+        why = head.removeprefix("left-out ")
+        if head == "rules":
+            try:
+                self.items.update(parse_ruleset(text))
+            except ValueError as error:
+                why = f"its rules cannot be read: {error}"
+        if RULESET not in self.items and head:
+            self.left_out.append(f"{RULESET.kind}: {why}")
 
 
 def _unit_blocks(output: str) -> Iterator[dict[str, list[str]]]:
@@ -141,6 +157,7 @@ async def collect_services(
             found.add_unit(unit, keep)
     if with_settings:
         found.add_settings(await run_packed("settings"), keep)
+    found.add_packet_filter(await run_packed("packet_filter"))
     return found
 
 
