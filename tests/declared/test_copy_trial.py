@@ -32,6 +32,9 @@ class MemoryCopy:
     async def run(self, command: str, *, timeout_s: float = 30.0, stdin: bytes = b"") -> CopyOutput:
         return CopyOutput(code=0, output="")
 
+    async def run_nft(self, *words: str) -> CopyOutput:
+        return CopyOutput(code=0, output="")
+
     async def restart(self, *units: str) -> CopyOutput:
         """Only a copy with a revert starts its services again."""
         self.reverted = True

@@ -114,6 +114,15 @@ def commands_for_copy(change: StateChange, now: Mapping[ItemId, Item]) -> list[l
     return [] if here else [["add", "rule", *place, name.text]]
 
 
+def may_stop_traffic(change: StateChange) -> bool:
+    """Return whether something may fail through it: a chain without rules matters by its policy."""
+    name = parse_key(change.item.key)
+    if name is None or name.text:
+        return name is not None
+    policies = [each.attributes.get("policy") for each in (change.before, change.after) if each]
+    return change.after is not None and "drop" in policies and "policy" in change.differing
+
+
 def change_words(change: StateChange) -> str:
     """In words, for people; empty for other items."""
     name = parse_key(change.item.key) if change.item.kind == "packet-filter" else None

@@ -1,6 +1,7 @@
 """Causes are proved on copies of a box, reverted in the box, and nothing is left behind."""
 
 import os
+import shutil
 import signal
 import sys
 from collections.abc import AsyncGenerator
@@ -39,13 +40,17 @@ SCENARIO = "config-typo-after-edit"
 
 @asynccontextmanager
 async def broken_host(
-    store: StateStore, *, record: bool = True, name: str = SCENARIO, inject: str = ""
+    store: StateStore,
+    *,
+    record: bool = True,
+    name: str = SCENARIO,
+    inject: str = "",
+    alone: bool = False,
 ) -> AsyncGenerator[tuple[Episode, BareEpisodeRun, ExperimentFinder], None]:
     scenario = find_scenario(name)
     spec = scenario.draw_spec(1, "train")
-    spec = replace(
-        spec, inject=(*spec.inject, *([inject.format(spec.fault.value[0])] * bool(inject)))
-    )
+    added = [inject.format(*spec.fault.value)] * bool(inject)
+    spec = replace(spec, inject=(*([] if alone else spec.inject), *added))
     states = store if record else None
     async with (
         open_episode(scenario, spec, states=states) as episode,
@@ -100,6 +105,26 @@ async def test_a_cause_is_proved_where_copies_lack_what_answers_on_the_host(tmp_
     assert "502 instead of status 404" in ended_text(ended)
     assert (ending.outcome, ending.answered_by) == ("resolved", "experiment")
     assert outcome.resolved
+
+
+@pytest.mark.skipif(not shutil.which("nft"), reason="needs nft")
+async def test_a_rule_of_the_packet_filter_is_named_and_deleted(tmp_path: Path) -> None:
+    rule = (
+        "nft add table inet t && nft add chain inet t input "
+        "'{{ type filter hook input priority 0; }}' && "
+        "nft add rule inet t input tcp dport $(sed -n 's/^port = //p' /etc/ledger/ledger.conf) drop"
+    )
+    found = broken_host(StateStore(tmp_path), inject=rule, alone=True)
+    async with found as (episode, stage, finder):
+        ending = await run_playbooks((), episode, stage, SETTINGS, finder)
+        events = [each.event async for each in stage.bus.journal.read(run=stage.run)]
+        left = await stage.environment.run("nft list ruleset", timeout=10.0)
+    ended = next(each for each in events if isinstance(each, ExperimentsEnded))
+    assert ended.status == "proved", ended.why
+    assert ended.causes == ("packet-filter inet t input: tcp dport 5296 drop",)
+    assert (ending.outcome, ending.answered_by) == ("resolved", "experiment")
+    assert "chain input" in left.output
+    assert "5296" not in left.output
 
 
 async def test_an_incident_that_experiments_solved_becomes_a_drill(tmp_path: Path) -> None:

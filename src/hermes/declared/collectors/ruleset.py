@@ -35,7 +35,7 @@ def parse_ruleset(text: str) -> dict[ItemId, Item]:
             block.append(line)
             if line == "\t}":
                 items.update(_chain_items(table, block))
-        elif line.strip() and not line.startswith("#"):
+        elif line.strip():
             found = _BLOCK.match(line)
             if found is None or found[1] != "table":
                 raise ValueError(f"not the beginning of a table: {line[:80]}")
@@ -55,7 +55,8 @@ def _joined_lines(text: str) -> Iterator[str]:
     for part in text.split("\n"):
         line = f"{line}\n{part}" if line else part
         if line.count('"') % 2 == 0:
-            yield line
+            if not line.startswith("#"):  # a warning
+                yield line
             line = ""
     if line:
         raise ValueError("the output ends within quotes")

@@ -5,6 +5,7 @@ from collections.abc import Sequence
 
 import anyio
 
+from hermes.declared.collectors.ruleset import parse_ruleset
 from hermes.declared.experiments.copy_setup import CopySetup
 from hermes.declared.experiments.host_programs import HostPrograms, ScheduledJob
 from hermes.declared.experiments.job_tables import TableJobs, start_script
@@ -17,6 +18,7 @@ from hermes.declared.experiments.put_back import (
 )
 from hermes.declared.experiments.suspects import service_reversal
 from hermes.declared.experiments.trial import Revert
+from hermes.declared.packet_filter import commands_for_copy
 from hermes.declared.revert import plan_revert
 from hermes.declared.state import StateChange
 from hermes.declared.store import StateStore
@@ -41,6 +43,7 @@ async def put_back(copy: HostCopy, setup: CopySetup, reverted: Sequence[Revert])
         for path in each.suspect.paths
     ):
         await copy.reload_units()
+    await _put_back_rules(copy, [each.suspect.change for each in reverted])
     for each in reverted:
         change = each.suspect.change
         service = setup.programs.named(change.item.key) if change.item.kind == "service" else None
@@ -51,6 +54,20 @@ async def put_back(copy: HostCopy, setup: CopySetup, reverted: Sequence[Revert])
             continue
         for command in setting_commands(change, setup.store):
             await _run(copy, command)
+
+
+async def _put_back_rules(copy: HostCopy, changes: Sequence[StateChange]) -> None:
+    for change in changes:
+        if change.item.kind != "packet-filter":
+            continue
+        listed = await copy.run_nft("-s", "-t", "-a", "list", "ruleset")
+        try:
+            commands = commands_for_copy(change, parse_ruleset(listed.output))
+        except ValueError as error:
+            raise CannotRevertError(f"the rules in the copy cannot be read: {error}") from error
+        for words in commands:
+            if (ran := await copy.run_nft(*words)).code:
+                raise CannotRevertError(f"nft failed in the copy: {ran.output.strip()[-200:]}")
 
 
 async def _is_writable(copy: HostCopy, change: StateChange) -> bool:
@@ -95,8 +112,8 @@ async def _switch_service(copy: HostCopy, name: str, verbs: Sequence[str]) -> No
 
 
 def setting_commands(change: StateChange, store: StateStore) -> list[str]:
-    """The commands that revert what is no file. Raises `CannotRevertError`."""
-    if change.item.kind == "file":
+    """The commands that revert what is neither a file nor a rule. Raises `CannotRevertError`."""
+    if change.item.kind in ("file", "packet-filter"):
         return []
     if change.item.kind == "service":
         return [command for command, _ in service_steps(change)]

@@ -7,6 +7,7 @@ from hermes.core.messages import Value
 from hermes.declared.experiments.put_back import text_parts_of
 from hermes.declared.experiments.text_parts import render_diff, revert_parts
 from hermes.declared.experiments.trial import Revert
+from hermes.declared.packet_filter import change_words
 from hermes.declared.state import LENGTH, StateChange
 
 MAX_COMPONENT_CHARS, MAX_MECHANISM_CHARS, MAX_VALUE_CHARS = 100, 480, 120
@@ -57,6 +58,8 @@ def _component(places: Sequence[str], unit: str) -> str:
 
 def _place(cause: Revert, read: Callable[[str], bytes | None]) -> str:
     line, key = _first_line(cause, read), cause.suspect.change.item.key
+    if cause.suspect.change.item.kind == "packet-filter":
+        return cause.suspect.label
     return f"{key}, line {line}" if line else key
 
 
@@ -175,7 +178,7 @@ def _diff_of(cause: Revert, read: Callable[[str], bytes | None]) -> str:
     change = cause.suspect.change
     path, before, after = change.item.key, change.before, change.after
     if change.item.kind != "file" or before is None or after is None:
-        return f"{change.item.kind} {path} was {change.verb}"
+        return change_words(change) or f"{change.item.kind} {path} was {change.verb}"
     if before.digest == after.digest:
         return _attribute_diff(change)
     old_content, new_content = read(before.digest), read(after.digest)

@@ -10,6 +10,7 @@ from hermes.core.messages import Value
 from hermes.declared.experiments.suspects import Suspect
 from hermes.declared.experiments.text_parts import TextPart, revert_parts, split_change
 from hermes.declared.experiments.trial import Revert
+from hermes.declared.packet_filter import revert_steps
 from hermes.declared.state import LENGTH, Item, StateChange
 from hermes.declared.store import StateStore
 
@@ -124,6 +125,8 @@ def split_revertible(
 
 
 def _is_revertible(suspect: Suspect, read: ReadContent) -> bool:
+    if suspect.change.item.kind == "packet-filter":
+        return bool(revert_steps(suspect.change))
     if suspect.change.item.kind != "file":
         return True
     try:

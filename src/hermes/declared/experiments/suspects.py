@@ -12,20 +12,23 @@ from pathlib import PurePosixPath
 from msgspec import field
 
 from hermes.core.messages import Value
+from hermes.declared.packet_filter import may_stop_traffic
 from hermes.declared.state import LENGTH, VOLATILE, ItemId, StateChange
 
 CLOSE_IN_TIME = timedelta(minutes=30)
 MANY_FILES = 12
 """So many files that were added to one folder are one suspect."""
 CLOCK_TOLERANCE = timedelta(seconds=2)
-REVERTIBLE_KINDS = ("file", "service", "kernel-setting", "mount")
+REVERTIBLE_KINDS = ("file", "service", "kernel-setting", "mount", "packet-filter")
 """Other kinds follow from these (a unit from its files, a port from its service), or cannot be
 reverted without more knowledge."""
 _NAMED_SCORES = {"error": 60, "unit": 50, "settings": 35, "open-files": 30, "alert": 30}
 """Where the failing service names the changed item, and how much that counts."""
 _SERVICE_NAME_SCORE, _SERVICE_ITEM_SCORE, _SETTINGS_SCORE, _TIME_SCORE = 40, 25, 10, 20
+_PORT_SCORE = 40
 _COPY_SCORE, _LATER_SCORE, _DATA_SCORE = -45, -30, -10
 _GROWTH_SCORE, _GROWTH_REASON = 45, "it has filled its file system since"
+_PORT = re.compile(r"\b\d{2,5}\b")
 _SWITCHES = ("enabled", "disabled")
 _ENABLING_LINK = re.compile(r"\.(?:wants|requires)/([^/]+)$")
 _NOISE = re.compile(
@@ -150,6 +153,8 @@ def _may_be_cause(change: StateChange) -> bool:
         return False
     if item.kind == "mount":
         return change.differing == ("options",)
+    if item.kind == "packet-filter":
+        return may_stop_traffic(change)
     if item.kind == "service":
         return bool(service_reversal(change))
     return item.kind != "file" or not (_NOISE.search(item.key) or _is_stored_data(change))
@@ -227,10 +232,17 @@ def _name_scores(change: StateChange, service: ServiceContext) -> list[tuple[int
     name = next((each for each in service.names if each and _has_part(key, each)), "")
     if name:
         found.append((_SERVICE_NAME_SCORE, f"belongs to {name} by its name"))
+    if change.item.kind == "packet-filter" and _names_port(key, service):
+        found.append((_PORT_SCORE, "it names a port of the service"))
     if change.item.kind == "service":
         verbs = " and ".join(service_reversal(change))
         found.append((_SERVICE_ITEM_SCORE, f"it takes {verbs} to have it as before"))
     return found
+
+
+def _names_port(rule: str, service: ServiceContext) -> bool:
+    texts = [service.texts.get(each, "") for each in ("unit", "settings", "alert")]
+    return any(_has_part(text, port) for port in _PORT.findall(rule) for text in texts)
 
 
 def _source_words(source: str) -> str:

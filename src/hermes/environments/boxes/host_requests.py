@@ -20,7 +20,7 @@ from typing import Protocol
 
 from hermes.environments.boxes.backend import HostPlan
 from hermes.environments.boxes.copied_hosts import CopiedLayers
-from hermes.environments.boxes.host_setup import enter_namespaces
+from hermes.environments.boxes.host_setup import IP_COMMAND_PATH, enter_namespaces
 from hermes.environments.boxes.machine_root import give_up_rights
 from hermes.environments.boxes.oracle_view import (
     added_mounts,
@@ -174,6 +174,7 @@ ORACLE_FOLDER = "/usr/local/sbin"
 ORACLE_VARIABLES = {"PYTHONNOUSERSITE": "1", "CURL_HOME": ORACLE_FOLDER, "PSQLRC": "/dev/null"}
 """Files below /root must not change what a program of the oracle does."""
 MAX_SCRIPT_ARGUMENT_BYTES = 100_000
+NFT_TIMEOUT_S = 5.0
 MAX_RESULT_BYTES = 4 << 20
 """Of the output of a command, or of a file."""
 
@@ -219,8 +220,11 @@ def _run_script(request: dict[str, object], host: RequestedHost) -> dict[str, ob
     if child == 0:
         _exec_in_host(request, host, write)
     os.close(write)
-    deadline = time.monotonic() + float(str(request.get("timeout", 30.0)))
-    output, timed_out = _read_output(read, child, deadline)
+    return _wait_for_output(read, child, float(str(request.get("timeout", 30.0))))
+
+
+def _wait_for_output(read: int, child: int, timeout_s: float) -> dict[str, object]:
+    output, timed_out = _read_output(read, child, time.monotonic() + timeout_s)
     if timed_out:
         os.killpg(child, signal.SIGKILL)
     _, status = os.waitpid(child, 0)
@@ -427,6 +431,25 @@ def _call_supervisor(request: dict[str, object], host: RequestedHost) -> dict[st
     return marshal.loads(messages.receive_message(host.supervisor_socket)[0])  # type: ignore[no-any-return]
 
 
+def _run_nft(request: dict[str, object], host: RequestedHost) -> dict[str, object]:
+    """The nft of this machine, in the network of the host: its processes may not configure it."""
+    _enter_network(host)
+    words = request["words"]
+    assert isinstance(words, list | tuple)
+    read, write = os.pipe()
+    child = os.fork()
+    if child == 0:
+        try:
+            os.setpgid(0, 0)
+            for fd, target in ((_open_input(request.get("stdin")), 0), (write, 1), (write, 2)):
+                os.dup2(fd, target)
+            os.execvpe("nft", ["nft", *map(str, words)], {"PATH": IP_COMMAND_PATH})
+        finally:
+            os._exit(127)
+    os.close(write)
+    return _wait_for_output(read, child, NFT_TIMEOUT_S)
+
+
 def _start_traffic(request: dict[str, object], host: RequestedHost) -> dict[str, object]:
     _enter_network(host)
     generate_traffic(request)
@@ -450,4 +473,5 @@ REQUEST_HANDLERS: dict[str, Callable[[dict[str, object], RequestedHost], dict[st
     "traffic": _start_traffic,
     "changes": _list_changes,
     "terminal": _run_in_terminal,
+    "nft": _run_nft,
 }

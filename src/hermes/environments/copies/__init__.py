@@ -56,6 +56,10 @@ class HostCopy(Protocol):
         self, command: str, *, timeout_s: float = 30.0, stdin: bytes = b""
     ) -> CopyOutput: ...
 
+    async def run_nft(self, *words: str) -> CopyOutput:
+        """Calls nft for the packet filter of the copy, which programs in it cannot change."""
+        ...
+
     async def restart(self, *units: str) -> CopyOutput:
         """Starts or restarts services inside the copy, in order, as their units effectively say."""
         ...

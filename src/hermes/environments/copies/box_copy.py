@@ -16,6 +16,7 @@ from hermes.core.errors import EnvironmentFailed
 from hermes.environments.boxes.box import Box
 from hermes.environments.boxes.local_backend import LocalBoxBackend
 from hermes.environments.copies import CannotCopyError, CopyLimits, CopyOutput, CopyService
+from hermes.environments.copies.packet_filter import copy_rules
 
 PIECE_BYTES = 1 << 16
 SUPERVISOR_TIMEOUT_S = 30.0
@@ -77,6 +78,8 @@ class BoxCopy:
         self._ends_at = anyio.current_time() + limits.time_s
         self._open = True
         self._cwd = cwd
+        self.rules_left_out: tuple[str, ...] = ()
+        """Of the packet filter."""
 
     @property
     def box(self) -> Box:
@@ -85,7 +88,7 @@ class BoxCopy:
 
     @property
     def left_out(self) -> tuple[str, ...]:
-        return tuple(self._changes()["left_out"])
+        return (*self._changes()["left_out"], *self.rules_left_out)
 
     async def run(self, command: str, *, timeout_s: float = 30.0, stdin: bytes = b"") -> CopyOutput:
         seconds = min(timeout_s, await self._seconds_left())
@@ -101,6 +104,11 @@ class BoxCopy:
             await self.close()
             raise EnvironmentFailed(f"the copy has ended: its {self._limits.time_s:g} s are over")
         return seconds
+
+    async def run_nft(self, *words: str) -> CopyOutput:
+        await self._seconds_left()
+        ran = await self._box.run_nft(*words, host=self._host)
+        return CopyOutput(ran.code, ran.output, ran.timed_out)
 
     async def run_shell(self, term: str = "xterm") -> int:
         """A shell at the terminal of this process, of kind `term`. Returns its exit code."""
@@ -188,6 +196,9 @@ async def copy_box(
             time_s=limits.time_s,
         )
         await copied.__aenter__()
+        rules_left_out = await copy_rules(box, copied, len(box.plan.hosts))
     except EnvironmentFailed as error:
         raise CannotCopyError(f"the box cannot be copied: {error}") from error
-    return BoxCopy(copied, host, limits, units)
+    copy = BoxCopy(copied, host, limits, units)
+    copy.rules_left_out = rules_left_out
+    return copy

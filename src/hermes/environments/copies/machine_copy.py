@@ -24,6 +24,7 @@ from hermes.environments.copies import (
     CopyService,
 )
 from hermes.environments.copies.box_copy import BoxCopy
+from hermes.environments.copies.packet_filter import WHAT, load_rules, read_local_rules
 from hermes.environments.sandboxing import cgroups
 from hermes.environments.sandboxing.host_access import is_root
 
@@ -77,6 +78,7 @@ async def copy_machine(
     host.started_units = tuple(_unit_name(each.name) for each in units if each.running)
     secrets = await to_thread.run_sync(_find_secrets, hidden)
     small, large = await to_thread.run_sync(_find_databases)
+    rules, why = await read_local_rules()
     box = Box([host], memory_mb=limits.memory_mb, processes=limits.processes, opener=opener)
     box.plan.copies_machine = True
     box.plan.hidden, box.plan.time_s = secrets, limits.time_s
@@ -85,7 +87,9 @@ async def copy_machine(
         await box.__aenter__()
     except EnvironmentFailed as error:
         raise CannotCopyError(explain_failure(str(error))) from error
-    return BoxCopy(box, 0, limits, cwd=cwd)  # all units are under its own systemctl
+    copy = BoxCopy(box, 0, limits, cwd=cwd)  # all units are under its own systemctl
+    copy.rules_left_out = (f"{WHAT}: {why}",) if why else await load_rules(box, rules)
+    return copy
 
 
 class MachineCopier:
