@@ -267,7 +267,12 @@ class SkillHub:
         pins = self.records.state().installed.values()
         known = any(each.publisher == bundle.manifest.publisher for each in pins)
         with self.records.lock():
-            examined = await importer.examine_bundle(bundle, existing, new_publisher=not known)
+            examined = await importer.examine_bundle(
+                bundle,
+                existing,
+                new_publisher=not known,
+                found_before=offered.found.findings,
+            )
             if examined.blocked:
                 kept = QuarantinedSkill(
                     name=offered.found.name,

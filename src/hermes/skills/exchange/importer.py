@@ -116,13 +116,19 @@ class SkillImporter:
         return await self.examine_bundle(bundle, existing, new_publisher=known is None)
 
     async def examine_bundle(
-        self, bundle: SkillBundle, existing: Path | None = None, *, new_publisher: bool
+        self,
+        bundle: SkillBundle,
+        existing: Path | None = None,
+        *,
+        new_publisher: bool,
+        found_before: Sequence[ScanFinding] = (),
     ) -> ImportExamination:
         """Everything after the signature; a skill of a repository has none."""
         name, digest = bundle.manifest.name, bundle.manifest.digest
         folder = self.root / QUARANTINE_FOLDER / digest[:12] / name
         replace_folder(folder, bundle.skill)
-        findings = self.adjust_findings(digest, self._scan(bundle, folder))
+        scanned = [*found_before, *self._scan(bundle, folder)]
+        findings = self.adjust_findings(digest, scanned)
         before = find_capabilities(read_skill_files(existing)) if existing is not None else ()
         found = find_capabilities(bundle.skill)
         tried, proven = False, EvidenceResult("not-run", "an earlier check stopped it")

@@ -1,6 +1,7 @@
 """Finds the skills in an archive of a repository or in a folder, without writing anything."""
 
 import io
+import json
 import lzma
 import re
 import tarfile
@@ -23,14 +24,22 @@ from hermes.skills.format import (
     SKILL_NAME,
     is_hidden_path,
     parse_skill_text,
+    split_front_matter,
 )
-from hermes.skills.scanner.finding import SkillFile, read_skill_files
+from hermes.skills.scanner.finding import ScanFinding, SkillFile, read_skill_files
 
 MAX_ARCHIVE_BYTES = 128 << 20
 MAX_UNPACKED_BYTES = 1 << 30
 MAX_ARCHIVE_FILES = 100_000
 _ENDLESS = "is too large"
 _FRONT_MATTER = re.compile(rb"(?:\xef\xbb\xbf)?---[ \t]*\r?\n.*?^---", re.DOTALL | re.MULTILINE)
+_FRONT_LINES = re.compile(
+    r"\A\ufeff?---[ \t]*\r?\n(?P<lines>.*?)^---[ \t]*\r?$\n?", re.DOTALL | re.MULTILINE
+)
+_VALUE = r"^{key}[ \t]*:[ \t]*(?P<value>[^\r\n]*(?:\r?\n(?:[ \t]+[^\r\n]*|[ \t]*(?=\r?\n)))*)"
+_BLOCK_MARK = re.compile(r"[|>][-+\d]*(?=\s|$)")
+_CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f]+")
+_KEYS = ("name", "description")
 _NAME_LINE = re.compile(rb"^name[ \t]*:[^\r\n]*", re.MULTILINE)
 
 
@@ -42,6 +51,8 @@ class FoundSkill(Value, kw_only=True, frozen=True):
     path: str
     """Its folder in the repository; empty for the root."""
     files: tuple[SkillFile, ...]
+    findings: tuple[ScanFinding, ...] = ()
+    """What was completed in its front matter."""
 
 
 def read_repository_archive(data: bytes, path: str = "") -> list[SkillFile]:
@@ -135,12 +146,16 @@ def _read_skill(
     head: SkillFile, root: str, own: list[SkillFile], path: str, name: str
 ) -> FoundSkill:
     description = ""
+    findings: list[ScanFinding] = []
     try:
-        text = parse_skill_text(head.data.decode(), folder=name)
+        completed, findings = complete_front_matter(head.data.decode(), name)
+        text = parse_skill_text(completed, folder=name)
         description = text.description
         valid = make_skill_name(text.name)
+        changed = replace(head, data=completed.encode()) if findings else head
         if valid and valid != text.name:
-            own = [_rename(each, valid) if each is head else each for each in own]
+            changed = _rename(changed, valid)
+        own = [changed if each is head else each for each in own]
         name = valid or name
     except (YamlFileError, UnicodeDecodeError):
         pass  # the checks say what is wrong
@@ -148,8 +163,72 @@ def _read_skill(
     if len(own) > MAX_SKILL_FILES or size > MAX_SKILL_BYTES:
         own = own[: MAX_SKILL_FILES + 1]
     return FoundSkill(
-        name=name, description=description, path=path, files=tuple(_strip_root(own, root))
+        name=name,
+        description=description,
+        path=path,
+        files=tuple(_strip_root(own, root)),
+        findings=tuple(findings),
     )
+
+
+def complete_front_matter(text: str, folder: str) -> tuple[str, list[ScanFinding]]:
+    """The text with a name and a description in valid front matter, and what was changed.
+
+    Other agents read both leniently. It is done whenever a skill is read, so that its digest stays
+    the same between updates.
+
+    Front matter that is not valid is replaced: nothing else of it is installed.
+    """
+    try:
+        document = split_front_matter(text)[0]
+    except YamlFileError as error:
+        return _replace_front_matter(text, folder, error)
+    if not isinstance(document.data, dict | None):
+        return text, []  # the checks say what is wrong
+    skill = parse_skill_text(text, folder=folder)
+    read = {"name": skill.name, "description": skill.description}
+    missing = [key for key in _KEYS if key not in (document.data or {}) and read[key]]
+    if not missing:
+        return text, []
+    lines = "".join(f"{key}: {_quote(read[key])}\n" for key in missing)
+    begin = text.index("\n") + 1
+    cause = f"the front matter has no {' and no '.join(missing)}: taken from folder and text"
+    return text[:begin] + lines + text[begin:], [_finding(cause)]
+
+
+def _replace_front_matter(
+    text: str, folder: str, error: YamlFileError
+) -> tuple[str, list[ScanFinding]]:
+    found = _FRONT_LINES.match(text)
+    body = text[found.end() :] if found else text
+    lines = found["lines"] if found else ""
+    plain = f"---\n---\n{body}"
+    name = _read_value(lines, "name") or folder
+    description = _read_value(lines, "description") or parse_skill_text(plain).description
+    if not name or not description:
+        return text, []
+    front = f"name: {_quote(name)}\ndescription: {_quote(description)}\n"
+    cause = f"{error.problem.cause}: only name and description of the front matter are kept"
+    return f"---\n{front}---\n{body}", [_finding(cause)]
+
+
+def _read_value(lines: str, key: str) -> str:
+    """A value over one line or several indented ones, whatever characters it contains."""
+    found = re.search(_VALUE.format(key=key), lines, re.MULTILINE)
+    if found is None:
+        return ""
+    value = " ".join(_BLOCK_MARK.sub("", found["value"].strip(), count=1).split())
+    quoted = len(value) > 1 and value[0] == value[-1] and value[0] in "\"'"
+    return value[1:-1] if quoted else value
+
+
+def _quote(value: str) -> str:
+    """On a single line: what follows it is no longer the description."""
+    return json.dumps(_CONTROL.sub(" ", value), ensure_ascii=False)
+
+
+def _finding(cause: str) -> ScanFinding:
+    return ScanFinding("structure", "SKILL.md", 1, cause, blocks=False)
 
 
 def make_skill_name(title: str) -> str:
