@@ -57,7 +57,12 @@ from hermes.skills.scanner.rules.packages import (
     check_install_hooks,
     check_package_sources,
 )
-from hermes.skills.scanner.rules.prose import check_prose, check_sentences, extract_comments
+from hermes.skills.scanner.rules.prose import (
+    SECRET_CAUSES,
+    check_prose,
+    check_sentences,
+    extract_comments,
+)
 from hermes.skills.scanner.shell_text import (
     CONCRETE_TARGET,
     ReadEffects,
@@ -71,12 +76,19 @@ MAX_SCANNED_FILE_BYTES = 1 << 20
 _ONLY_DATA_SUFFIXES = tuple(set(DATA_SUFFIXES) - {".json", ".lock"})
 """Programs take neither commands nor packages from them."""
 _PROSE_SUFFIXES = (*DOCUMENT_SUFFIXES, ".yaml", ".yml", ".html", ".json", ".csv")
-WEAK_SIGNAL_LINES = 40
+WEAK_SIGNAL_LINES = 15
 _DESCRIPTION_LINES = 5
 """The first lines of SKILL.md, with name and description."""
-_HTTPS_HOST = re.compile(r"https://([a-z0-9-]+(?:\.[a-z0-9-]+)+)", re.IGNORECASE)
 _INSTRUCTION_FILE = re.compile(r"(?:^|/)(?:agents|claude|gemini|skill)\.md$", re.IGNORECASE)
 """An agent that works in their folder takes them for its instructions."""
+_COMMAND_KINDS = ("shell", "python", "capability")
+_RUNS_FILE = (
+    r"(?:\b(?:(?:ba|z|da|k|fi)?sh|python[\d.]*|node|perl|ruby|source|exec|eval|xargs)\b|(?<!\S)\.)"
+    r"[^\n|;]{{0,80}}{name}|"
+    r"{name}[^\n|]{{0,80}}\|[ \t]*(?:sudo |xargs )?(?:ba|z)?sh\b|"
+    r"\b(?:follow|execute|carry out|work through)\b[^.\n]{{0,30}}{name}"
+)
+_HTTPS_HOST = re.compile(r"https://([a-z0-9-]+(?:\.[a-z0-9-]+)+)", re.IGNORECASE)
 _AGENT_ADDRESS = re.compile(
     r"\b(?:assistants?|agents?|ai|llms?|claude|gpt|hermes|instructions?|system prompt|the user|"
     r"you must|you should|when you (?:see|read)|ignore|disregard)\b",
@@ -158,7 +170,8 @@ def scan_skill(
     found += check_disguised_files(entries)
     found += check_actions(texts, purpose)
     found += check_hosts(texts, purpose)
-    judged = downgrade_weak_signals(downgrade_declared(found, dict(texts), purpose, name))
+    judged = downgrade_declared(found, dict(texts), purpose, name)
+    judged = downgrade_weak_signals(downgrade_examples(judged, texts))
     return ScanResult(findings=tuple(_sort_findings(judged)))
 
 
@@ -374,15 +387,33 @@ def remove_quotations(text: str, purpose: DeclaredPurpose) -> str:
     return _LIST_LINE.sub(lambda found: _QUOTATION.sub("…", found[0]), _BLOCK_QUOTE.sub("…", text))
 
 
-@cache
-def _load_weak_signals() -> dict[str, str]:
-    table = read_pattern_file("weak_signals")["weak"]
-    return {cause: kind for kind, causes in table.items() for cause in causes}
+def downgrade_examples(
+    found: Iterable[ScanFinding], texts: Sequence[tuple[str, str]]
+) -> Iterator[ScanFinding]:
+    """The same findings; commands that a document beside SKILL.md shows do not block.
+
+    A document that is run, or that the agent is told to follow, is no example.
+    """
+    programs: dict[str, bool] = {}
+    for each in found:
+        if each.blocks and each.kind in _COMMAND_KINDS and _is_reference(each.file):
+            if each.file not in programs:
+                programs[each.file] = _is_program(each.file, texts)
+            strong = tuple(_load_list("strong", "commands"))
+            if not programs[each.file] and not _begins_with(each.cause, strong):
+                each = replace(each, blocks=False)
+        yield each
 
 
-@cache
-def _load_strong_causes() -> frozenset[str]:
-    return frozenset(read_pattern_file("weak_signals")["strong"]["causes"])
+def _begins_with(cause: str, strong: tuple[str, ...]) -> bool:
+    return cause.startswith(strong) or "it is hidden by tricks" in cause
+
+
+def _is_program(file: str, texts: Sequence[tuple[str, str]]) -> bool:
+    runs = re.compile(_RUNS_FILE.format(name=re.escape(PurePosixPath(file).name)), re.IGNORECASE)
+    return any(
+        text.startswith("#!") if path == file else bool(runs.search(text)) for path, text in texts
+    )
 
 
 def downgrade_weak_signals(found: Iterable[ScanFinding]) -> Iterator[ScanFinding]:
@@ -395,44 +426,62 @@ def downgrade_weak_signals(found: Iterable[ScanFinding]) -> Iterator[ScanFinding
 
 
 def _are_weak_kinds_near(findings: list[ScanFinding]) -> bool:
-    """Return whether two kinds meet in one passage: far apart they are two common remarks.
-
-    In a reference, two rules often stumble over the same sentence.
-    """
+    """Return whether two kinds meet in one passage: far apart they are two common remarks."""
     signals = [(each, _weak_signal_kind(each)) for each in findings if each.blocks]
     return any(
         one.file == other.file
         and kind != other_kind
         and abs(one.line - other.line) <= WEAK_SIGNAL_LINES
-        and not (one.line == other.line and _is_only_read(one.file))
+        and (_is_instruction_file(one.file) or _confirm_each_other(one, other))
         for (one, kind), (other, other_kind) in combinations(signals, 2)
     )
 
 
-def _is_only_read(file: str) -> bool:
-    """Whether no agent takes it for its task: a document beside SKILL.md, comments, or data."""
-    return file != "SKILL.md" and not _INSTRUCTION_FILE.search(file)
+def _confirm_each_other(one: ScanFinding, other: ScanFinding) -> bool:
+    """In a reference, two rules often stumble over the same sentence."""
+    strong = _load_list("strong", "causes")
+    return one.line != other.line or any(_name_cause(each) in strong for each in (one, other))
+
+
+def _is_instruction_file(file: str) -> bool:
+    return file == "SKILL.md" or bool(_INSTRUCTION_FILE.search(file))
+
+
+def _is_reference(file: str) -> bool:
+    """Whether no agent takes it for its task: a document beside SKILL.md."""
+    return file.casefold().endswith(DOCUMENT_SUFFIXES) and not _is_instruction_file(file)
 
 
 def _weak_signal_kind(finding: ScanFinding) -> str:
     """`plain` for what blocks by itself.
 
-    A reference or a program describes many things, and no agent takes it for its task: there only
-    the causes that no description of anything gives block by themselves.
+    The description is read with every task, so its orders are never weak. A skill within the skill
+    has no say of its own: there nothing is weak.
     """
-    cause = _weak_signal_cause(finding)
-    table = _load_weak_signals()
-    if cause not in table and cause and _is_only_read(finding.file):
-        return "plain" if cause in _load_strong_causes() else cause
-    return table.get(cause, "plain")
-
-
-def _weak_signal_cause(finding: ScanFinding) -> str:
-    """Empty in the description: it is read with every task, so its orders are never weak.
-
-    A skill within the skill has no say of its own: there nothing is weak.
-    """
+    cause, kinds = _name_cause(finding), _load_kinds()
     described = finding.file == "SKILL.md" and finding.line <= _DESCRIPTION_LINES
-    described = described or finding.file.endswith("/SKILL.md")
-    is_prose = finding.kind == "prose" and not described
-    return finding.cause.partition(":")[0] if is_prose else ""
+    if finding.kind != "prose" or described or finding.file.endswith("/SKILL.md"):
+        return "plain"
+    if cause in _load_list("strong", "hidden"):
+        return "plain"
+    if _is_reference(finding.file):
+        cause = SECRET_CAUSES[0] if cause in SECRET_CAUSES else cause
+        return kinds.get(cause, cause)
+    if _is_instruction_file(finding.file) or cause in _load_list("strong", "causes"):
+        return kinds.get(cause, "plain")
+    return kinds.get(cause, cause)
+
+
+def _name_cause(finding: ScanFinding) -> str:
+    return finding.cause.partition(":")[0]
+
+
+@cache
+def _load_kinds() -> dict[str, str]:
+    table = read_pattern_file("weak_signals")["kinds"]
+    return {cause: kind for kind, causes in table.items() for cause in causes}
+
+
+@cache
+def _load_list(table: str, key: str) -> frozenset[str]:
+    return frozenset(read_pattern_file("weak_signals")[table][key])
