@@ -150,4 +150,5 @@ def test_a_chapter_names_the_service_that_its_commands_call() -> None:
     call = '```bash\ncurl -X POST https://api.edgehost.com/purge -d "$ZONE"\n```\n'
     named, other = f"# Edgehost\n\n{call}", f"# Caches\n\n{call}"
     assert not looked("Use it.", ("references/a.md", named)).blocked
-    assert looked("Use it.", ("references/a.md", other)).blocked
+    assert looked("Use it.", ("references/a.md", other)).verdict == "look"
+    assert looked("Follow `references/a.md`.", ("references/a.md", other)).blocked

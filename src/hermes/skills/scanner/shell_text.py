@@ -89,7 +89,8 @@ _SHELL_FENCE_LANGUAGES = {
     "dockerfile", "make", "makefile", "yaml", "yml", "ini", "cron", "bat",
 }  # fmt: skip
 _SCRIPT_SUFFIXES = {
-    ".sh", ".bash", ".zsh", ".ksh", ".fish", ".ps1", ".psm1", ".mk", ".service", ".cron",
+    ".sh", ".bash", ".zsh", ".ksh", ".fish", ".ps1", ".psm1", ".bat", ".cmd", ".mk", ".service",
+    ".cron",
 }  # fmt: skip
 _BUILD_FILES = {
     "makefile", "dockerfile", "justfile", "containerfile", "rakefile", "crontab", "procfile",

@@ -48,9 +48,10 @@ _NOTES_FILES = {"memory.md", "user.md", "soul.md"}
 """Agents read them only in their home, under names in capitals; others are chapters of a manual."""
 _BINARY_SUFFIXES = {
     ".so", ".pyd", ".dll", ".dylib", ".exe", ".pyc", ".pyo", ".jar", ".class", ".msi", ".scr",
-    ".bat", ".cmd", ".vbs", ".hta", ".lnk", ".o", ".a", ".ko", ".node", ".wasm", ".deb", ".rpm",
+    ".vbs", ".hta", ".lnk", ".o", ".a", ".ko", ".node", ".wasm", ".deb", ".rpm",
     ".apk", ".dmg", ".app", ".com",
 }  # fmt: skip
+_BATCH_SUFFIXES = {".bat", ".cmd"}
 _PICKLE_SUFFIXES = {".pkl", ".pickle", ".joblib", ".dill", ".pt", ".pth.tar", ".marshal"}
 _EXECUTABLE_MAGIC = (
     b"\x7fELF",
@@ -68,7 +69,6 @@ _HARMLESS_DOTFILE = re.compile(
     r"(?:rc)?(?:\.(?:ya?ml|json|toml|ini|hcl))?|python-version|node-version|ruby-version|tool-versions)"
 )
 """Settings of formatters and similar tools: nothing runs them."""
-_NAME_LINE = re.compile(r"^name:[ \t]*(\S[^\n]*)$", re.MULTILINE)
 _INCLUDE_DIRECTIVE = re.compile(
     r"(?:\{\{\s*include:?|@include|!include|<!--\s*include:?|\{%\s*include)\s*[\"']?([\w./-]+)"
 )
@@ -95,13 +95,9 @@ def check_structure(entries: Sequence[SkillFile], name: str = "") -> Iterator[Sc
 
 def _check_nested_skills(entries: Sequence[SkillFile]) -> Iterator[ScanFinding]:
     """Nothing loads them by themselves."""
-    own = next((_NAME_LINE.search(each.text) for each in entries if each.path == "SKILL.md"), None)
     for entry in entries:
         if entry.path.endswith("/SKILL.md"):
-            name = _NAME_LINE.search(entry.text)
-            same = bool(own and name and own[1] == name[1])
-            cause = "a skill inside this one" + (", with the same name" if same else "")
-            yield _structure_finding(entry.path, cause, blocks=same)
+            yield _structure_finding(entry.path, "a skill inside this one", blocks=False)
 
 
 def _structure_finding(file: str, cause: str, *, line: int = 1, blocks: bool = True) -> ScanFinding:
@@ -157,6 +153,10 @@ def _check_file_type(entry: SkillFile) -> Iterator[ScanFinding]:
         yield _structure_finding(
             entry.path, "a binary program that cannot be checked; include its source instead"
         )
+    elif suffix in _BATCH_SUFFIXES:
+        binary = b"\0" in entry.data
+        cause = "a batch file for Windows: it is read, and not tried"
+        yield _structure_finding(entry.path, cause, blocks=binary)
     elif suffix in _PICKLE_SUFFIXES or entry.data[:2] in (b"\x80\x04", b"\x80\x03", b"\x80\x05"):
         yield _structure_finding(entry.path, "pickled data runs code when it is loaded")
     elif suffix in _ARCHIVE_SUFFIXES or entry.data.startswith(
@@ -229,7 +229,11 @@ def _check_archive(entry: SkillFile, suffix: str) -> Iterator[ScanFinding]:
         return
     if sum(each.file_size for each in inside) > max(50 << 20, 100 * len(entry.data)):
         yield _structure_finding(entry.path, "an archive that unpacks to a hundred times its size")
-    programs = _BINARY_SUFFIXES | _ARCHIVE_SUFFIXES | {".py", ".sh", ".js", ".pth", ".ps1"}
+    programs = (
+        _BINARY_SUFFIXES
+        | _ARCHIVE_SUFFIXES
+        | {".py", ".sh", ".js", ".pth", ".ps1", *_BATCH_SUFFIXES}
+    )
     unsafe = [
         name
         for name in (each.filename for each in inside)

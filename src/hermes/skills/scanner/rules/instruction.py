@@ -26,6 +26,8 @@ _PROHIBITION_BEFORE = re.compile(
     r"\b(?:never|not|don't|avoid|rather than|instead of)\b"
     r"(?!\s+(?:hesitate|forget|fail|stop|wait|worry|bother|mind))[^.\n]{0,40}$"
 )
+_FORBIDDEN = re.compile(r"\b(?:never|do not|don't|avoid|must not|should not|cannot)\s+$")
+"""Directly before the verb, whatever it is."""
 _ASKING_FIRST = re.compile(
     r"\b(?:never|(?:do )?not|don't|cannot|can't|must not|avoid|no \w+)\b"
     r"(?!\s+(?:hesitate|forget|fail|stop|wait|worry|bother|mind|need))"
@@ -221,6 +223,8 @@ def _is_only_quoted(text: str, found: re.Match[str]) -> bool:
     if re.search(
         r"\b(?:fails?|faults?|breaks?|stops?|dies|goes wrong|crash\w*)\s*$", text[:start][-16:]
     ):
+        return True
+    if _FORBIDDEN.search(text[max(0, start - 16) : start]):
         return True
     if found[0].startswith(_ACTION_VERBS) and _PROHIBITION_BEFORE.search(
         text[max(0, start - 60) : start]

@@ -51,7 +51,7 @@ _ORDERS_AGENT = re.compile(
 )
 _LONG_LINE = re.compile(r"[^\n]{2000}")
 """Longer lines are split: patterns would be too slow."""
-_SECRET_CAUSES = ("it makes the agent send secrets", "it makes the agent leak secrets")
+SECRET_CAUSES = ("it makes the agent send secrets", "it makes the agent leak secrets")
 
 
 def check_prose(file: str, text: str, purpose: DeclaredPurpose) -> Iterator[ScanFinding]:
@@ -62,7 +62,7 @@ def check_prose(file: str, text: str, purpose: DeclaredPurpose) -> Iterator[Scan
             line = line_number(lowered, found.start())
             told = is_instruction(lowered, found, rule.cause)
             told = told and not (
-                rule.cause in _SECRET_CAUSES and _goes_to_own_service(lowered, found, purpose)
+                rule.cause in SECRET_CAUSES and _goes_to_own_service(lowered, found, purpose)
             )
             cause = f"{rule.cause}: {_excerpt(found[0])}"
             yield ScanFinding("prose", file, line, cause, blocks=told)
@@ -136,6 +136,8 @@ _TREE_LINE = re.compile(r"\s*(?:[│├└┌|]|[\w<>{}.*-]+(?:/|\.\w{1,5})(?:\s
 _PARAGRAPH_START = re.compile(r"\s*(?:[-*+>|#]|\d+[.)]|\w[\w-]*\s*:\s|<)")
 _LIST_MARKER = re.compile(r"^(?:\d+[.)]|[a-z][.)]|[-*+>])\s+")
 _SENTENCE_END = re.compile(r"(?<=[.!?;。！？；])[\"')\]*_]*(?:\s+|(?<=[。！？；]))")
+_IDEOGRAPHS = re.compile(r"[\u3040-\u30ff\u3400-\u9fff]")
+_IDEOGRAPHIC_CLAUSE_END = re.compile(r"[,，、]|[:：](?!//)")
 _WORD_REST = re.compile(r"\S*")
 _URL_HOST = re.compile(r"(?:https?|wss?|ftp)://([a-z0-9-]+(?:\.[a-z0-9-]+)+)", re.IGNORECASE)
 _HOST_NAME = re.compile(r"(?<![\w-])[a-z0-9-]+(?:\.[a-z0-9-]+)+", re.IGNORECASE)
@@ -361,8 +363,8 @@ def split_into_sentences(text: str) -> Iterator[ProseSentence]:
     for number, (words, line) in enumerate(_split_single_sentences(text)):
         each = ProseSentence(words, line, (number,))
         yield each
-        if each.text.startswith("|"):
-            continue  # rows of a table are independent
+        if each.text.startswith("|") or _is_ideographic(each.text):
+            continue  # rows of a table are independent, and so are clauses
         before = [last for last in before if each.line - last.line <= MAX_SENTENCE_GAP_LINES][-2:]
         for count in range(1, len(before) + 1):
             chain = (*before[-count:], each)
@@ -389,8 +391,13 @@ def _split_single_sentences(text: str) -> Iterator[tuple[str, int]]:
 
 def _split_paragraph(paragraph: str, line: int) -> Iterator[tuple[str, int]]:
     for part in _SENTENCE_END.split(_LIST_MARKER.sub("", " ".join(paragraph.split()))):
-        if part:
-            yield part[:MAX_SENTENCE_CHARS], line
+        clauses = _IDEOGRAPHIC_CLAUSE_END.split(part) if _is_ideographic(part) else [part]
+        yield from ((each[:MAX_SENTENCE_CHARS], line) for each in clauses if each)
+
+
+def _is_ideographic(text: str) -> bool:
+    """Return whether it is Chinese or Japanese: one clause says as much as a sentence."""
+    return 4 * len(_IDEOGRAPHS.findall(text)) > len(text)
 
 
 def _keep_text_fence(found: re.Match[str]) -> str:
