@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 from msgspec.structs import replace
 
+from hermes.declared.authors import AuthorSearch, HostLogs
 from hermes.declared.collectors.ruleset import MAX_RULES, parse_ruleset
 from hermes.declared.diff import describe_change
 from hermes.declared.packet_filter import commands_for_copy
@@ -210,6 +211,13 @@ def test_a_policy_is_set_back(store: StateStore) -> None:
     [step] = plan_revert(StateChange(id, item, dropping), store, "").steps
     assert step.command == "nft chain inet bench input '{ policy accept; }'"
     assert step.undo == "nft chain inet bench input '{ policy drop; }'"
+
+
+def test_without_a_log_its_author_is_unknown() -> None:
+    change = StateChange(*_added("inet bench input: tcp dport 6379 drop"))
+    author = AuthorSearch(HostLogs(), (), NOW, NOW).find(change)
+    assert not author.name
+    assert "calls of nft" in author.unknown_because
 
 
 def test_in_a_copy_a_rule_has_another_handle() -> None:

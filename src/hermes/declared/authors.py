@@ -33,6 +33,10 @@ _DPKG = re.compile(
 _APT = re.compile(r"^Start-Date: (?P<time>[\d-]+ +[\d:]+)\n(?P<body>(?:.+\n)+)", re.MULTILINE)
 _AUDIT_USER = re.compile(r"audit\((?P<time>[\d.]+):\d+\).*? auid=(?P<auid>\d+)")
 _AUDIT_NAME = re.compile(r'audit\((?P<time>[\d.]+):(?P<serial>\d+)\).*? name="(?P<name>[^"]+)"')
+UNKNOWN_RULE_AUTHOR = ChangeAuthor(
+    unknown_because="no log names who changed the packet filter; an audit rule would show the calls"
+    " of nft: auditctl -w /usr/sbin/nft -p x -k nft"
+)
 _NO_LOGIN_UID = "4294967295"
 
 
@@ -79,7 +83,7 @@ class AuthorSearch:
         for search in (self._hermes, self._audit, self._package, self._sudo, self._git):
             if (author := search(change)) is not None:
                 return author
-        return self._unknown()
+        return UNKNOWN_RULE_AUTHOR if change.item.kind == "packet-filter" else self._unknown()
 
     def _hermes(self, change: StateChange) -> ChangeAuthor | None:
         for each in reversed(self._own):
