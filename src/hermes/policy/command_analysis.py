@@ -17,7 +17,7 @@ from hermes.policy.commands.effects import (
     SimpleCommand,
     word_set,
 )
-from hermes.policy.commands.paths import PathClassifier
+from hermes.policy.commands.paths import FileAnswers, PathClassifier
 from hermes.policy.commands.placeholders import (
     ANY_WORD,
     SYSTEM_NAME,
@@ -437,21 +437,26 @@ def analyse_command(
     `lookup` follows symlinks. `protected_paths` are the absolute paths of our policy, audit and
     configuration files.
     """
-    if lookup is not None:
-        return _analyse(command, cwd, home, lookup, tuple(own_paths))
-    return _analyse_text(command, cwd, home, tuple(own_paths))
+    kept = _kept_analyses(command, cwd, home, lookup, tuple(own_paths))
+    for analysis, answers in kept:
+        if all(question(path) == answer for (question, path), answer in answers.items()):
+            return analysis
+    classifier = PathClassifier(home, tuple(own_paths), lookup, cwd)
+    analysis = _analyse(command, classifier)
+    kept[:] = [(analysis, classifier.answers)]
+    return analysis
 
 
-@lru_cache(maxsize=128)
-def _analyse_text(command: str, cwd: str, home: str, own_paths: tuple[str, ...]) -> CommandAnalysis:
-    """Analyse the text. Without a lookup the file system is not asked, so that a text means the
-    same each time."""
-    return _analyse(command, cwd, home, None, own_paths)
-
-
-def _analyse(
+@lru_cache(maxsize=256)
+def _kept_analyses(
     command: str, cwd: str, home: str, lookup: PathLookup | None, own_paths: tuple[str, ...]
-) -> CommandAnalysis:
+) -> list[tuple[CommandAnalysis, FileAnswers]]:
+    """The last analysis of a text. It holds as long as the file system answers as it did then: the
+    long scripts of playbooks and probes are judged again at every incident."""
+    return []
+
+
+def _analyse(command: str, classifier: PathClassifier) -> CommandAnalysis:
     problems = dict.fromkeys(syntax.find_misleading_characters(command))
     if why := syntax.find_parse_obstacle(command):
         return _build_analysis({}, {**problems, why: None})
@@ -459,8 +464,8 @@ def _analyse(
         text = command.encode("utf-8", "surrogateescape")
     except UnicodeEncodeError:
         return _build_analysis({}, {**problems, "bytes that are no text": None})
-    walker = CommandWalker(PathClassifier(home, own_paths, lookup, cwd))
-    scope = ShellScope(home=home, cwd=cwd)
+    walker = CommandWalker(classifier)
+    scope = ShellScope(home=classifier.home, cwd=classifier.work)
     if not syntax.has_placeholders(command):
         try:
             walker.start(text, scope)

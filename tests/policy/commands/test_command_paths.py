@@ -1,9 +1,16 @@
 """Where a command reaches: folders, links, secrets, devices, and our own files."""
 
+from pathlib import Path
+
 import pytest
 from reading import HOME, OWN, beyond, cases, effects, read
 
-from hermes.policy.command_analysis import ALWAYS_DENIED_EFFECTS, analyse_command
+from hermes.policy.actions.reader import resolve_symlinks
+from hermes.policy.command_analysis import (
+    ALWAYS_DENIED_EFFECTS,
+    CommandAnalysis,
+    analyse_command,
+)
 
 RESOLVED = {
     "rm x": "/srv/app/x",
@@ -234,3 +241,25 @@ def test_links_are_followed_anew_each_time() -> None:
     assert "self-change" not in change()
     links["/srv/app/log"] = f"{HOME}/.hermes/journal.db"
     assert "self-change" in change()
+
+
+def test_an_analysis_is_repeated_when_the_file_system_answers_otherwise(tmp_path: Path) -> None:
+    own, other, link = (tmp_path / name for name in ("policies", "other", "link"))
+    own.touch()
+    other.touch()
+    link.symlink_to(other)
+
+    def judge() -> CommandAnalysis:
+        return analyse_command(
+            f"echo x > {link}", cwd="/srv", own_paths=[str(own)], lookup=resolve_symlinks
+        )
+
+    before = judge()
+    assert "self-change" not in before.effects
+    assert judge() is before
+    link.unlink()
+    link.symlink_to(own)
+    assert "self-change" in judge().effects
+    link.unlink()
+    link.hardlink_to(other)
+    assert "unknown" in judge().effects

@@ -3,11 +3,13 @@
 import os
 import re
 import stat
-from dataclasses import dataclass
+from collections.abc import Callable
+from dataclasses import dataclass, field
 from fnmatch import translate
 from functools import lru_cache
 from itertools import islice
 from posixpath import dirname, normpath
+from typing import Any, TypeVar
 
 from hermes.policy.commands.effects import PathLookup
 from hermes.policy.commands.placeholders import (
@@ -23,6 +25,10 @@ from hermes.policy.commands.placeholders import (
     literal_text,
 )  # fmt: skip
 from hermes.policy.commands.tables import path_lists
+
+Answer = TypeVar("Answer")
+FileAnswers = dict[tuple[Callable[[str], Any], str], Any]
+"""What was asked about a path, and the answer."""
 
 _DISCARDING_DEVICE = re.compile(
     r"/dev/(?:null|stdout|stderr|stdin|tty|full|zero|u?random|fd/.*|pts/.*)\Z|/proc/self/fd/\d+\Z"
@@ -232,6 +238,14 @@ class PathClassifier:
     lookup: PathLookup | None = None
     work: str = ""
     """The working folder of the task."""
+    answers: FileAnswers = field(default_factory=dict, compare=False)
+    """All that the file system was asked: nothing else here depends on more than the text."""
+
+    def _ask(self, question: Callable[[str], Answer], path: str) -> Answer:
+        if (question, path) not in self.answers:
+            self.answers[question, path] = question(path)
+        answer: Answer = self.answers[question, path]
+        return answer
 
     def is_temporary_path(self, path: str) -> bool:
         """Temporary files, except those in the working folder."""
@@ -247,7 +261,7 @@ class PathClassifier:
         """The path with resolved symlinks, if a lookup is available."""
         if self.lookup is None or not path.startswith("/") or UNKNOWN_TEXT.search(path):
             return path
-        return self.lookup(path)
+        return self._ask(self.lookup, path)
 
     def with_real_path(self, path: str) -> tuple[str, ...]:
         real = self.real_path(path)
@@ -378,7 +392,7 @@ class PathClassifier:
             own
             for own in self.own
             if own.startswith(f"{self.work.rstrip('/')}/")
-            and (self.lookup is None or not os.path.lexists(own))
+            and (self.lookup is None or not self._ask(os.path.lexists, own))
         )
         above = f"{plain.rstrip('/')}/"
         if not any(own.startswith(above) for own in missing):
@@ -399,13 +413,13 @@ class PathClassifier:
             return ""
         place, above = folder, ""
         while place != above:
-            if os.path.lexists(f"{place}/.hermes/policies"):
+            if self._ask(os.path.lexists, f"{place}/.hermes/policies"):
                 return f"{place}/.hermes/policies"
-            if os.path.lexists(f"{place}/.git"):
+            if self._ask(os.path.lexists, f"{place}/.git"):
                 break
             above, place = place, dirname(place)
         inside = (own for own in self.own if own.startswith(f"{place}/"))
-        return next(filter(os.path.lexists, inside), "")
+        return next((own for own in inside if self._ask(os.path.lexists, own)), "")
 
     def mentions_own_file(self, text: str) -> bool:
         """Return whether a text, such as code, mentions one of our files."""
@@ -416,13 +430,14 @@ class PathClassifier:
 
     def has_other_names(self, path: str) -> bool:
         """Return whether a file has hard links, if a lookup is available."""
-        return self.lookup is not None and is_known_path(path) and count_hard_links(path) > 1
+        looked_up = self.lookup is not None and is_known_path(path)
+        return looked_up and self._ask(count_hard_links, path) > 1
 
     def may_be_folder(self, path: str) -> bool:
         """True as well where there is nobody to ask."""
         if self.lookup is None or not is_known_path(path):
             return True
-        return os.path.isdir(path)  # noqa: PTH112
+        return self._ask(os.path.isdir, path)
 
     def belongs_to_service(self, path: str, *, tree: bool = False) -> bool:
         """A socket or a lock file, or a folder for such, which a wildcard may match; `tree`: or any
@@ -433,7 +448,9 @@ class PathClassifier:
             pattern = _glob_pattern(path)
             return any(map(pattern.match, _SERVICE_SAMPLES))
         looked_up = self.lookup is not None and is_known_path(path)
-        return looked_up and (socket_at(path) or (tree and holds_socket(path)))
+        return looked_up and (
+            self._ask(socket_at, path) or (tree and self._ask(holds_socket, path))
+        )
 
     def agent_may_have_written(self, path: str) -> bool:
         """Folders that an agent may write to: temporary folders, the working folder, the home."""
