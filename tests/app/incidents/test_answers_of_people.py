@@ -53,10 +53,12 @@ ASKED = "ask-20260304-050607-4f2a1c"
 OTHER = "ask-20260304-050607-bbbbbb"
 
 
-@pytest.fixture
-def loaded(tmp_path: Path) -> LoadedSettings:
-    (tmp_path / "config.yaml").write_text(PEOPLE)
-    return load(home=tmp_path, variables={})
+@pytest.fixture(scope="module")
+def loaded(tmp_path_factory: pytest.TempPathFactory) -> LoadedSettings:
+    """Read once for hundreds of tests: nothing changes it."""
+    home = tmp_path_factory.mktemp("home")
+    (home / "config.yaml").write_text(PEOPLE)
+    return load(home=home, variables={})
 
 
 def request(**more: Any) -> ApprovalRequested:
