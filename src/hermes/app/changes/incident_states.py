@@ -57,16 +57,21 @@ class IncidentStates:
             await self.publish(event)
         return event
 
-    async def keep_recovered(self, details: IncidentDetails) -> IncidentStateKept:
+    async def keep_recovered(self, details: IncidentDetails) -> IncidentStateKept | None:
+        """Return None where the home cannot be written."""
         kept = await read_kept_states(self.journal, details)
         if "recovered" in kept:
             return kept["recovered"]
         state = await self._collect(self.store.latest(self.host))
+        try:
+            id = self.store.save(state)
+        except OSError:
+            return None
         event = IncidentStateKept(
             run=details.run,
             incident=details.incident,
             moment="recovered",
-            state=self.store.save(state),
+            state=id,
             host=self.host,
         )
         await self.publish(event)
@@ -88,7 +93,7 @@ def keep_failing_state(
     checks: IndependentChecks,
 ) -> IncidentStateKept | None:
     """Saves a state; the event that says so is not published yet. Return None where the home cannot
-    be written, of which the watch tells by itself: the incident is worked on all the same."""
+    be written: the watch reports that, and the work on the incident goes on."""
     try:
         id = store.save(replace(state, source="incident"))
     except OSError:

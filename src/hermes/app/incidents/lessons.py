@@ -315,12 +315,14 @@ class LessonWriter:
         self.limits = limits or ExperimentLimits()
 
     async def write(self, details: IncidentDetails) -> PeopleLesson | None:
-        """Return None where no failing state was kept. The event is not published yet."""
+        """Return None where a state was not kept. The event is not published yet."""
         kept = await read_kept_states(self.states.journal, details)
         failing = kept.get("failing")
         if failing is None:
             return None
         recovered = await self.states.keep_recovered(details)
+        if recovered is None:
+            return None
         search = LessonSearch(
             self.states,
             details,

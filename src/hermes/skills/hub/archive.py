@@ -1,4 +1,6 @@
-"""Finds the skills in an archive of a repository or in a folder, without writing anything."""
+"""Finds the skills in an archive of a repository or in a folder, and completes their front matter.
+
+Nothing is written."""
 
 import io
 import json

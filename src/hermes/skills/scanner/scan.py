@@ -392,7 +392,7 @@ def downgrade_examples(
 ) -> Iterator[ScanFinding]:
     """The same findings; commands that a document beside SKILL.md shows do not block.
 
-    A document that is run, or that the agent is told to follow, is no example.
+    A document that is run, or that the agent shall follow, is no example.
     """
     programs: dict[str, bool] = {}
     for each in found:
@@ -400,12 +400,12 @@ def downgrade_examples(
             if each.file not in programs:
                 programs[each.file] = _is_program(each.file, texts)
             strong = tuple(_load_list("strong", "commands"))
-            if not programs[each.file] and not _begins_with(each.cause, strong):
+            if not programs[each.file] and not _blocks_everywhere(each.cause, strong):
                 each = replace(each, blocks=False)
         yield each
 
 
-def _begins_with(cause: str, strong: tuple[str, ...]) -> bool:
+def _blocks_everywhere(cause: str, strong: tuple[str, ...]) -> bool:
     return cause.startswith(strong) or "it is hidden by tricks" in cause
 
 
