@@ -215,6 +215,28 @@ async def test_a_web_server_is_asked_harmlessly_and_remembered(tmp_path: Path) -
     assert sorted(set(pages.asked)) == ["/", "/health"]
 
 
+@pytest.mark.parametrize("tool", ["ss", "nothing"])
+async def test_ports_of_the_process_that_scans_are_neither_asked_nor_probed(
+    tmp_path: Path, tool: str
+) -> None:
+    """Each request would load the HTTP server of a watch, which is large."""
+    tools = tmp_path / "tools"
+    tools.mkdir()
+    for file in Path("/usr/bin").iterdir():
+        if file.name != "ss" or tool == "ss":
+            (tools / file.name).symlink_to(file)
+    own, other = Pages(), Pages()
+    with web_server(own) as own_port, web_server(other) as port:
+        async with LocalEnvironment(tmp_path, {"PATH": str(tools)}) as here:
+            found = await discover_probes(
+                here, http_timeout_s=3.0, criteria=ServiceCriteria(own_ports=(own_port,))
+            )
+    about = [probe.name for probe in found.probes if probe.what.count(str(own_port))]
+    assert not about
+    assert not own.asked
+    assert f"http-{port}" in {probe.name for probe in found.probes}
+
+
 def test_a_port_that_takes_no_plain_http_is_not_asked_for_its_health() -> None:
     survey = parse_scan(
         "have=curl\nat=100\nlisten=127.0.0.1\t443\tnginx\t 7\n"

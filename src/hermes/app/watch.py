@@ -6,6 +6,7 @@ from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
+from urllib.parse import urlsplit
 
 import anyio
 import msgspec
@@ -219,7 +220,7 @@ async def open_watch(
                 group, application, parts.watch, gauges, listen=listen, api=api
             )
             if not in_box:
-                group.start_soon(parts.follow_services, application, adapt)
+                group.start_soon(parts.follow_services, application, adapt, address)
             if parts.admitted.probes or parts.admitted.found_now:
                 group.start_soon(parts.scheduler.run)
             yield RunningWatch(
@@ -247,7 +248,11 @@ class WatchParts:
     watch: IncidentWatch
     reachability: ModelReachability | None
 
-    async def follow_services(self, application: Application, adapt: AdaptProbe) -> None:
+    async def follow_services(
+        self, application: Application, adapt: AdaptProbe, address: str
+    ) -> None:
+        """`address` is that of the watch itself; empty where it does not listen."""
+        own_port = urlsplit(address).port
         dependencies = application.agent_dependencies
         await follow_services(
             application.loaded,
@@ -256,6 +261,7 @@ class WatchParts:
             self.inventory,
             self.scheduler,
             adapt,
+            own_ports=(own_port,) if own_port else (),
         )
 
 

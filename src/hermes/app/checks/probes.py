@@ -68,9 +68,11 @@ async def follow_services(
     store: InventoryStore,
     scheduler: ProbeScheduler,
     adapt: AdaptProbe,
+    *,
+    own_ports: tuple[int, ...] = (),
 ) -> None:
     """New services get probes, and forgotten services lose theirs; where a file declares the
-    probes, services without one are reported."""
+    probes, services without one are reported. `own_ports` are those of the watch itself."""
     declared, reported = declared_probes(loaded), set[str]()
 
     async def adopt(probe_list: ProbeList) -> None:
@@ -86,7 +88,9 @@ async def follow_services(
         await scheduler.replace_probes(probes)
 
     settings = loaded.settings.sre.probes
-    await PeriodicDiscovery(environment, store, settings, adopt, declared=declared).run()
+    await PeriodicDiscovery(
+        environment, store, settings, adopt, declared=declared, own_ports=own_ports
+    ).run()
 
 
 async def select_admitted_probes(

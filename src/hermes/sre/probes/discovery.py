@@ -195,7 +195,8 @@ async def discover_probes(
 ) -> DiscoveryResult:
     """Scan the host once; changes nothing. `http_timeout_s`: seconds for a web server to answer;
     `failing_too`: also pages that fail now."""
-    result = await environment.run(scan_script(http_timeout_s), timeout=timeout, cwd="/")
+    script = scan_script(http_timeout_s, criteria.own_ports)
+    result = await environment.run(script, timeout=timeout, cwd="/")
     found = propose_probes(parse_scan(result.output), criteria, failing_too=failing_too)
     if result.timed_out:
         note = f"the scan was stopped after {timeout:g} s: there may be more"

@@ -5,7 +5,7 @@ end is an incident. A development server that runs for a minute is not.
 """
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 
 from msgspec import field
@@ -38,6 +38,9 @@ class ServiceCriteria(Value, kw_only=True, frozen=True):
     """A process that works below one of them does not: it is a trial or a test."""
     known_names: tuple[str, ...] = ()
     """Services that were seen before: a log keeps its service while that does not run."""
+    own_ports: tuple[int, ...] = ()
+    """Ports of the process that scans, which are no service of the host: it cannot report its own
+    end, and each request would cost it memory."""
 
 
 DEFAULT_CRITERIA = ServiceCriteria()
@@ -198,10 +201,11 @@ class HostScan(Value, kw_only=True, frozen=True):
     """The time on the host."""
 
 
-def scan_script(http_timeout_s: float) -> str:
-    """`http_timeout_s`: seconds for a web server to answer."""
+def scan_script(http_timeout_s: float, own_ports: Iterable[int] = ()) -> str:
+    """`http_timeout_s`: seconds for a web server to answer; `own_ports` are left out."""
     text = (Path(__file__).parent / "survey.sh").read_text()
     text = text.replace("SUPERVISORD_LOG", supervisord_log_functions())
+    text = text.replace("OWN_PORTS", " ".join(map(str, own_ports)))
     return text.replace("PATIENCE", f"{http_timeout_s:g}")
 
 

@@ -55,9 +55,10 @@ async def build_probe_list(
     declared: Sequence[Probe] | None = None,
     http_timeout_s: float = 1.0,
     now: datetime | None = None,
+    own_ports: tuple[int, ...] = (),
 ) -> ProbeList:
     """Discover services and remember them in `store`. `declared`: the probes of a file, which are
-    used instead; a service without a probe is then a question.
+    used instead; a service without a probe is then a question. `own_ports` are not probed.
 
     Raises `EnvironmentFailed`.
     """
@@ -68,6 +69,7 @@ async def build_probe_list(
             settle_s=settings.settle,
             temporary_folders=settings.temporary_folders,
             known_names=tuple(store.load().services),
+            own_ports=own_ports,
         ),
         failing_too=True,
     )
@@ -139,6 +141,7 @@ class PeriodicDiscovery:
         on_probe_list: Callable[[ProbeList], Awaitable[None]],
         *,
         declared: Sequence[Probe] | None = None,
+        own_ports: tuple[int, ...] = (),
         check_interval_s: float = CHANGE_CHECK_INTERVAL_S,
         min_gap_s: float = MIN_DISCOVERY_GAP_S,
     ) -> None:
@@ -148,7 +151,7 @@ class PeriodicDiscovery:
             check_interval_s,
             min_gap_s,
         )
-        self._declared = declared
+        self._declared, self._own_ports = declared, own_ports
         self._provisional = True
         """Whether a service may still be provisional."""
 
@@ -173,7 +176,11 @@ class PeriodicDiscovery:
             surveyed, ports = anyio.current_time(), self._ports()
             with suppress(EnvironmentFailed, ToolError):
                 probe_list = await build_probe_list(
-                    self._environment, self._store, self._settings, declared=self._declared
+                    self._environment,
+                    self._store,
+                    self._settings,
+                    declared=self._declared,
+                    own_ports=self._own_ports,
                 )
                 self._provisional = before_first or any(
                     PROVISIONAL_LABEL in each.labels for each in probe_list.probes
@@ -186,7 +193,7 @@ class PeriodicDiscovery:
         """Without ephemeral ports, which change too often."""
         if self._environment.name != LOCAL_ENVIRONMENT:
             return frozenset()
-        return listening_ports() - frozenset(EPHEMERAL_PORTS)
+        return listening_ports() - frozenset(EPHEMERAL_PORTS) - frozenset(self._own_ports)
 
     def _expected_names(self) -> frozenset[str]:
         return frozenset(each.name for each in self._store.load().expected)

@@ -210,7 +210,7 @@ ask() {
 
 echo "at=$(date +%s)"
 space & certificates & jobs_of_cron & logs & pid_files & installed & supervised &
-heard=$(listeners | sort -u | head -n 60); printf '%s\n' "$heard"
+heard=$(listeners | awk -F '\t' -v own=' OWN_PORTS ' '!index(own, " " $2 " ")' | sort -u | head -n 60); printf '%s\n' "$heard"
 holders=$(printf '%s\n' "$heard" | awk -F '\t' '{ print $4 }' | tr ' ' '\n' | sort -un | tr '\n' ' ')
 family "$holders" & writers "${holders# }" &
 mysql_sockets &
