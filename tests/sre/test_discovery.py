@@ -215,16 +215,20 @@ async def test_a_web_server_is_asked_harmlessly_and_remembered(tmp_path: Path) -
     assert sorted(set(pages.asked)) == ["/", "/health"]
 
 
+def link_programs(folder: Path, *, but: str) -> Path:
+    folder.mkdir()
+    for file in Path("/usr/bin").iterdir():
+        if file.name != but:
+            (folder / file.name).symlink_to(file)
+    return folder
+
+
 @pytest.mark.parametrize("tool", ["ss", "nothing"])
 async def test_ports_of_the_process_that_scans_are_neither_asked_nor_probed(
     tmp_path: Path, tool: str
 ) -> None:
     """Each request would load the HTTP server of a watch, which is large."""
-    tools = tmp_path / "tools"
-    tools.mkdir()
-    for file in Path("/usr/bin").iterdir():
-        if file.name != "ss" or tool == "ss":
-            (tools / file.name).symlink_to(file)
+    tools = link_programs(tmp_path / "tools", but="" if tool == "ss" else "ss")
     own, other = Pages(), Pages()
     with web_server(own) as own_port, web_server(other) as port:
         async with LocalEnvironment(tmp_path, {"PATH": str(tools)}) as here:
