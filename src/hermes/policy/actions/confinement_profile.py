@@ -239,6 +239,7 @@ def _step_profile(step: ActionStep) -> ConfinementProfile:
         special=part.special,
         optional=(
             *resource_access.OPTIONAL_PATHS.get(program, ()),
+            *_skipped_requests(program, step),
             *_sqlite_databases(program, step),
         ),
         may_signal=part.may_signal
@@ -264,6 +265,8 @@ def _effect_reason(step: ActionStep, effect: str) -> str:
 
 def _access_profile(program: str, step: ActionStep) -> ConfinementProfile:
     found = resource_access.access_of(program)
+    if resource_access.works_offline(program, step.argv[1:]):
+        found = resource_access.ResourceAccess()
     special = [
         name
         for name, programs in (
@@ -385,6 +388,12 @@ def _known_part(path: str) -> str:
         return path if path.startswith("/") and path != "/" else ""
     folder = path[: unknown.start()].rpartition("/")[0]
     return folder if folder.startswith("/") and folder.count("/") >= 1 else ""
+
+
+def _skipped_requests(program: str, step: ActionStep) -> tuple[str, ...]:
+    """Such programs ask for new versions of themselves on the side."""
+    offline = resource_access.works_offline(program, step.argv[1:])
+    return (resource_access.NETWORK_USE,) if offline else ()
 
 
 def _sqlite_databases(program: str, step: ActionStep) -> tuple[str, ...]:

@@ -7,6 +7,7 @@ from typing import Literal
 
 from hermes.core.actions import ConfinementProfile, KernelSupport
 from hermes.policy.actions.action_effects import INTERPRETER_PROGRAMS, ActionEffects
+from hermes.policy.commands.effects import word_set
 
 EnforcementLevel = Literal["yes", "partly", "no"]
 LANDLOCK_SIGNAL_VERSION, LANDLOCK_DEVICE_VERSION = 6, 5
@@ -64,24 +65,9 @@ def find_obstacle(profile: ConfinementProfile, kernel: KernelSupport) -> str:
 
 
 _SHELL_EXPANSION = re.compile(r"[$`]|\b(?:export|declare|read|printf -v|source|eval)\b")
-_CONFIGURED_PROGRAMS = frozenset(
-    [
-        "git",
-        "make",
-        "gmake",
-        "npm",
-        "yarn",
-        "pnpm",
-        "cargo",
-        "go",
-        "terraform",
-        "tofu",
-        "ansible",
-        "pip",
-        "pip3",
-        "mvn",
-        "gradle",
-    ]
+_CONFIGURED_PROGRAMS = word_set(
+    "git make gmake npm yarn pnpm cargo go terraform tofu terragrunt tf packer pulumi helmfile"
+    " ansible ansible-inventory pip pip3 poetry uv composer mvn gradle"
 )
 
 

@@ -18,6 +18,7 @@ from re import Pattern, compile
 from msgspec.structs import replace
 
 from hermes.policy.actions.action_effects import ActionStep
+from hermes.policy.actions.project_files import PROJECT_FILES
 from hermes.policy.commands.effects import word_set
 
 _PYTHON_FILES = (
@@ -131,6 +132,7 @@ _GIT_RECORDS = re.compile(
 """Files that git writes with every commit, which name no program to run."""
 
 IMPLICIT_FILES: Mapping[str, tuple[str, ...]] = {
+    **PROJECT_FILES,
     **dict.fromkeys(
         ("python", "pypy", "pip", "uv", "pipenv", "poetry", "pdm", "hatch"), _PACKAGE_FILES
     ),
@@ -146,7 +148,8 @@ IMPLICIT_FILES: Mapping[str, tuple[str, ...]] = {
     **dict.fromkeys(
         ("make", "gmake", "cmake", "ninja", "just", "task"), (*_MAKE_FILES, *_BUILD_FILES)
     ),
-    **dict.fromkeys(("terraform", "tofu", "terragrunt", "packer"), _TERRAFORM_FILES),
+    **dict.fromkeys(("terraform", "tofu", "terragrunt", "tf", "infracost"), _TERRAFORM_FILES),
+    "packer": (*_TERRAFORM_FILES, *PROJECT_FILES["packer"]),
     **dict.fromkeys(("ansible", "ansible-playbook", "ansible-inventory"), _ANSIBLE_FILES),
     **dict.fromkeys(("ansible-lint", "ansible-galaxy", "molecule"), _ANSIBLE_FILES),
     **dict.fromkeys(("docker", "docker compose", "docker-compose", "podman"), _DOCKER_FILES),
@@ -184,7 +187,7 @@ _HOME_FILES: Mapping[str, tuple[str, ...]] = {
     **dict.fromkeys(("gem", "bundle", "ruby", "rake"), (".gemrc", ".bundle/*", ".config/gem/*")),
     **dict.fromkeys(("cargo", "rustc", "rustup"), (".cargo/*", ".rustup/*")),
     **dict.fromkeys(("mvn", "gradle"), (".m2/*", ".mavenrc", ".gradle/*")),
-    **dict.fromkeys(("terraform", "tofu"), (".terraformrc", ".tofurc", ".terraform.d/*")),
+    **dict.fromkeys(("terraform", "tofu", "tf"), (".terraformrc", ".tofurc", ".terraform.d/*")),
     **dict.fromkeys(("kubectl", "oc", "helm"), (".kube/*", ".config/helm/*", ".krew/*")),
     **dict.fromkeys(("docker", "podman"), (".docker/*", ".config/containers/*")),
     **dict.fromkeys(("git", "gh", "glab"), (".gitconfig", ".config/git/*", ".config/gh/*")),
@@ -210,7 +213,8 @@ _HOME_FILES: Mapping[str, tuple[str, ...]] = {
 }
 """Files in the home folder that programs load without an argument that names them."""
 _UPWARD_PROGRAMS = word_set(
-    "npm npx yarn pnpm bun cargo rustc rustup bundle rake poetry uv pdm mise asdf direnv"
+    "npm npx yarn pnpm bun cargo rustc rustup bundle rake poetry uv pdm mise asdf direnv pulumi"
+    " databricks"
 )
 """Programs that use such files of the folders above as well."""
 

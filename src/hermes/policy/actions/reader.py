@@ -38,6 +38,7 @@ from hermes.policy.actions.lent_access import (
     mark_lent_access,
     runs_git_in_unknown_folder,
 )
+from hermes.policy.actions.project_files import mark_project_files, mark_unread_project
 from hermes.policy.actions.remote_calls import identity_of, location_of
 from hermes.policy.actions.repository_objects import (
     mark_foreign_names,
@@ -152,7 +153,7 @@ class ActionReader:
             cwd,
             *(path for s in steps if s.program in _FOLDER_CHANGING_PROGRAMS for path in s.paths),
         )
-        scripts = sorted(set().union(*(self._scripts(action.run, s, folders) for s in steps)))
+        scripts = set().union(*(self._scripts(action.run, s, folders) for s in steps))
         steps = tuple(self._mark_written_scripts(action, s, folders, home) for s in steps)
         looks_into_files = self._looks_into_files(action)
         if looks_into_files:
@@ -164,6 +165,8 @@ class ActionReader:
             steps = mark_foreign_names(steps, lambda step: _folders_searched(step, folders))
             if not action.reviewed:
                 steps = tuple(_mark_stored_password(step, home) for step in steps)
+                steps, files = self._mark_projects(steps, folders, home)
+                scripts |= files
         if intent.command and not action.reviewed and self.lookup is not _unresolved_path:
             steps = mark_disguised_text(steps, self.clean if looks_into_files else None, folders)
         where = location_of(action, situation.where, rendered)
@@ -179,7 +182,7 @@ class ActionReader:
                 intent.command,
                 cwd,
                 (action.environment, action.target, where.host, where.namespace),
-                (*scripts, *variables),
+                (*sorted(scripts), *variables),
             ),
             command=intent.command,
             cwd=cwd,
@@ -210,7 +213,7 @@ class ActionReader:
         if action.reviewed:  # its programs were chosen together
             return effects
         if _environment_key(action):  # its files are not on this machine
-            return mark_lent_access(effects, None)
+            return mark_lent_access(mark_unread_project(effects), None)
         return mark_lent_access(
             effects, lambda step: _folders_searched(step, folders) if looks_into_files else ()
         )
@@ -304,6 +307,16 @@ class ActionReader:
         return msgspec.structs.replace(
             step, effects=step.effects | {"exec-dynamic"}, why=(*step.why, why), written=written
         )
+
+    def _mark_projects(
+        self, steps: Sequence[ActionStep], folders: Sequence[str], home: str
+    ) -> tuple[tuple[ActionStep, ...], set[tuple[str, str]]]:
+        """The steps, and the files that they obey, with their hashes: an answer is for these."""
+        marked = [
+            mark_project_files(step, _folders_searched(step, folders), home) for step in steps
+        ]
+        files = {(file, self.digest(file)) for _, found in marked for file in found}
+        return tuple(step for step, _ in marked), files
 
     def _hook_folders(
         self, action: Action, step: ActionStep, searched: Sequence[str]

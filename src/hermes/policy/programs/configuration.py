@@ -23,7 +23,7 @@ from hermes.policy.programs.client_commands import PSQL_CLIENTS
 
 _CONFIGURATION_OPTION = re.compile(
     r"--?(?:kubeconfig|kuberc|defaults-file|defaults-extra-file|userconfig|globalconfig|flags-file"
-    r"|registry-config|repository-config|command-config)(?:=|\Z)"
+    r"|registry-config|repository-config|command-config|saltfile|(?:mycli|pgcli|iredis)rc)(?:=|\Z)"
 )
 _SHORT_OPTIONS = {"supervisorctl": re.compile(r"-c(.*)|--configuration(?:=(.*))?\Z")}
 """Of programs whose configuration names code: plug-ins of supervisorctl are loaded as Python."""

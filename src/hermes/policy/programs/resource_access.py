@@ -220,10 +220,11 @@ TEMPORARY_FILE_WRITERS = word_set(
     " openssl ssh-keygen sponge iconv"
 )
 """Programs that write a temporary file beside the one they change."""
+NETWORK_USE = "the network (IPv*"
 OPTIONAL_PATHS: dict[str, tuple[str, ...]] = {
     "blkid": ("/run/blkid/blkid.tab*",),
     "findmnt": ("/run/mount/utab*",),
-    "sshd": ("the network (IPv*",),
+    "sshd": (NETWORK_USE,),
     **dict.fromkeys(
         word_set("java javac jar jshell"), ("/proc/*/coredump_filter", "/tmp/hsperfdata_*")
     ),
@@ -286,6 +287,46 @@ _KUSTOMIZE_OPTION = re.compile(r"-[A-Za-z]*k|--kus")
 _HOST_OPTION = re.compile(r"-H|--host\b")
 
 
+_OFFLINE_VERBS: dict[str, frozenset[str]] = {
+    **dict.fromkeys(
+        ("terraform", "tofu"),
+        word_set("validate fmt version -version --version -v -help --help help"),
+    ),
+    **dict.fromkeys(("terragrunt", "tf"), word_set("--version -version -v --help")),
+    "packer": word_set("version --version -v --help"),
+    "npm": word_set("ls list ll la root prefix bin explain why fund get config query help version")
+    | word_set("--version -v --help"),
+    **dict.fromkeys(("yarn", "pnpm", "poetry", "uv"), word_set("--version -v -V --help")),
+    "cargo": word_set("tree metadata version help --list --version -V --help"),
+    "go": word_set("version env list doc help"),
+    "composer": word_set("show info licenses depends why status about --version -V --help"),
+    "pulumi": word_set("version help --version --help"),
+    "helmfile": word_set("version help --version --help"),
+    **dict.fromkeys(("ansible", "ansible-inventory"), word_set("--version --help")),
+}
+"""What programs that run or obey files of a project do without the network. They do not get it, nor
+credentials, so that no such file can use them."""
+_SERVER_OPTIONS = {
+    "go": re.compile(r"--?m\Z"),
+    "composer": re.compile(r"-[a-zA-Z]*[loaA]|--(?:latest|outdated|all|available)\b"),
+}
+"""Options with which they ask a server about other versions."""
+
+
+def works_offline(program: str, words: Sequence[str]) -> bool:
+    """Return whether it needs no network, although others of its verbs do."""
+    verbs = _OFFLINE_VERBS.get(program)
+    if not verbs:
+        return False
+    asks = _SERVER_OPTIONS.get(program)
+    if asks and any(map(asks.match, words)):
+        return False
+    if len(words) == 1 and words[0] in verbs:
+        return True
+    verb = next((each for each in words if not each.startswith("-")), "")
+    return verb in verbs
+
+
 def is_on_remote_host(program: str, words: Sequence[str]) -> bool:
     """Return whether it asks another host over SSH: `systemctl -H host`, `docker -H ssh://host`."""
     if access_of(program) is SYSTEMD_ACCESS:
@@ -297,7 +338,7 @@ def credentials_of(program: str, words: Sequence[str]) -> frozenset[str]:
     """The files with credentials that the program opens; `~` is a home folder."""
     if program == "curl" and not any(map(_NETRC_OPTION.match, words)):
         return frozenset()
-    if prints_local_files(program, words):
+    if prints_local_files(program, words) or works_offline(program, words):
         return frozenset()
     names = {program, "ssh"} if is_on_remote_host(program, words) else {program}
     return frozenset(file for file, users in _PROGRAMS_BY_CREDENTIALS.items() if users & names)
