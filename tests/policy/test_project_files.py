@@ -100,7 +100,7 @@ def test_a_read_asks_where_a_file_of_the_folder_decides_what_it_does(
         (
             "npm outdated",
             ".npmrc",
-            "# ours\nsave-exact=true\nregistry=https://registry.npmjs.org\n",
+            "# ours\nsave-exact=true\nfund=false\n",
         ),
         ("npm outdated", "package.json", '{"name": "x"}'),
         ("npm outdated", "sub/.npmrc", "registry=http://other.example/"),
