@@ -52,7 +52,7 @@ class EscalationPlayer(Player):
 
     def _play_scenes(self) -> Played:
         config = self._stage.host.path(f"{WATCH_HOME}/config.yaml")
-        config.write_text(f"{CONFIG}  reflex: false\n")
+        config.write_text(CONFIG.replace("sre:\n", "sre:\n  reflex: false\n", 1))
         return super()._play_scenes()
 
     def _play_scene(self, scene: Scene) -> None:

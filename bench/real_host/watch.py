@@ -108,7 +108,9 @@ class Watch:
         deadline = time.monotonic() + ON_CALL_TIMEOUT_S
         while not self.is_on_call():
             if time.monotonic() > deadline:
-                raise CommandError(f"{self._host.name}: the watch is not on call")
+                said = self._output.read_text(errors="replace").splitlines()[-3:]
+                why = " / ".join(said) or "it said nothing"
+                raise CommandError(f"{self._host.name}: the watch is not on call: {why}")
             time.sleep(POLL_S)
 
     def _start(self) -> None:

@@ -2,7 +2,8 @@
 
 import re
 from collections.abc import Iterator, Sequence
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime
+from functools import partial
 
 import anyio
 from msgspec.structs import replace
@@ -16,55 +17,23 @@ from hermes.core.events.tools import ToolRequested
 from hermes.core.foreign_text import cut_words
 from hermes.core.incident import Incident, IncidentDetails, fold_incidents
 from hermes.core.protocols import JournalRecord
-from hermes.core.run_ids import new_id
-from hermes.core.tool_calls import read_result_numbers
 from hermes.plumbing.units import format_duration
 from hermes.skills.playbook.commands import (
-    ExecuteCall,
-    busy_timeout,
     find_root_commands,
-    incomplete_reason,
-    run_command,
-)
-from hermes.skills.supervisors.commands import HostSupervisors
-from hermes.skills.supervisors.units import (
-    SCRIPT_TIMEOUT_S,
-    HostUnit,
-    PlainDaemon,
-    UnitListing,
-    list_init_script,
-    list_units,
-    same_service,
 )
 from hermes.sre.assessment.host_state import LastError, read_last_error
 from hermes.sre.assessment.symptoms import Assessment, related_symptoms
 from hermes.sre.checks import run_concurrently
 from hermes.sre.context import IncidentContext, IncidentWork
-from hermes.sre.escalation.change_lines import change_lines, changed_files
-from hermes.sre.escalation.host_lines import (
-    consumer_lines,
-    disk_lines,
-    error_lines,
-    named_lines,
-    port_lines,
-    process_lines,
-)
 from hermes.sre.escalation.host_scripts import (
-    FACT_CALL,
-    TIMEOUT_GRACE_S,
     HostRows,
-    ScriptOutput,
     escalation_subject,
-    named_scripts,
-    parse_outputs,
-    run_scripts,
 )
-from hermes.sre.escalation.next_commands import next_commands
-from hermes.sre.escalation.service_identity import (
-    other_programs,
-    with_open_logs,
-    with_processes,
-    with_units,
+from hermes.sre.escalation.service_collector import ServiceCollector
+from hermes.sre.escalation.services_behind import (
+    ServiceBehind,
+    find_services_behind,
+    service_lines,
 )
 from hermes.sre.policies import (
     READ_ONLY_RULE,
@@ -77,7 +46,7 @@ from hermes.sre.reports.report_data import LISTING_KINDS
 from hermes.sre.reports.statements import RECURRENCE_PERIOD, SYMPTOM_CONFIDENCE, resolver_of
 from hermes.sre.triage.topology import alert_location
 
-MAX_UNCHECKED, MAX_REFUSED = 6, 2
+MAX_REFUSED = 2
 _CONFIG_CHECK = re.compile(r"config(-|$)")
 _WORD = re.compile(r"[a-z]{4,}|\d{2,5}")
 KINDS_IN_NAMES = frozenset(
@@ -89,7 +58,6 @@ _STATE_NEED = (
     "a known good state to compare with, none is recorded yet: "
     "`hermes state record --known-good` while the host is fine"
 )
-MAX_CLOCK_DIFFERENCE_S = 60.0
 ESCALATION_TIMEOUT_S = 20.0
 """For the last error of the service: people are not called later because of it."""
 PREVENTED_START = "would prevent its next start"
@@ -174,13 +142,17 @@ async def collect_escalation(work: IncidentWork, incident: Incident) -> tuple[Es
     looking = executor.with_policy(own_script_policy(executor.policy))
     execute = work.context.execute_for_run(work.details.run, looking)
     listed = await find_root_commands(work.context.environment)
-    collector = _HostCollector(work, execute, listed)
+    collector = ServiceCollector(work, execute, listed, escalation_subject(work.details))
+    behind: Sequence[ServiceBehind] = ()
     inspected: Sequence[EscalationLine] = ()
     try:
         if work.cluster is not None:
             inspected = await work.cluster.escalation_lines(work)
         else:
             await collector.collect(incident.outage_began_at, tuple(incident.parts))
+            make = partial(ServiceCollector, work, execute, listed)
+            failing = {*incident.parts, *work.context.other_problems(work.details).services}
+            behind = await find_services_behind(collector, make, sorted(failing - {""}))
     except StoreError:
         raise
     except HermesError as error:
@@ -192,15 +164,16 @@ async def collect_escalation(work: IncidentWork, incident: Incident) -> tuple[Es
         measured, asked = await work.context.measure(
             execute, looking.classed_reads, work.journal, run
         )
-    own = collector.calls | asked
+    own = asked.union(collector.calls, *(each.calls for each in behind))
     records = [e async for e in work.journal.read(run=run) if not own & {call_id_of(e.event)}]
     tests = list(_configuration_lines(records))
     broken = any(PREVENTED_START in each.text for each in tests)
+    unexplained = [each.dependency.service for each in behind if not each.shows_trouble]
     lines = [
-        *(collector.lines(broken=broken) if work.cluster is None else inspected),
+        *(service_lines(collector, behind, broken=broken) if work.cluster is None else inspected),
         *measured,
         *tests,
-        *related_lines(records, work.details, collector.error_texts),
+        *related_lines(records, work.details, [*collector.error_texts, *unexplained]),
         *_experiment_lines(records),
         *_earlier_lines(await _earlier_incidents(work, incident)),
         *_needs(collector.found, records, work.context),
@@ -217,138 +190,6 @@ def _experiment_lines(records: Sequence[JournalRecord]) -> Iterator[EscalationLi
             yield EscalationLine(about="change", text=text, evidence=numbers[:8] or (each.seq,))
         elif isinstance(each.event, FixTested):
             yield EscalationLine(about="test", text=tested_text(each.event), evidence=(each.seq,))
-
-
-class _HostCollector:
-    """Asks the host in three rounds: its supervisors, then the scripts about the service, then what
-    the error lines name."""
-
-    def __init__(
-        self, work: IncidentWork, execute: ExecuteCall, root_commands: Sequence[str]
-    ) -> None:
-        self._work, self._execute, self._root_commands = work, execute, root_commands
-        self._subject = escalation_subject(work.details)
-        self._daemons: Sequence[PlainDaemon] = tuple(work.context.daemons())
-        self._began_at = work.details.opened_at
-        self._errors: list[EscalationLine] = []
-        self._notes: list[str] = []
-        self.calls: set[str] = set()
-        self.found = HostRows()
-
-    async def collect(self, began_at: datetime, parts: Sequence[str]) -> None:
-        """`parts`: services that joined the incident."""
-        listing = UnitListing()
-        if self._subject.service or self._subject.log:
-            service = self._subject.service
-            listing = await list_units(
-                self._run_listing, self._daemons, self._root_commands, service=service
-            )
-            self._subject = with_units(self._subject, listing, parts, began_at)
-        outputs = [*await run_scripts(self._subject.process_scripts, self._execute)]
-        listing = await self._find_other_names(outputs, listing, parts, began_at)
-        listed = frozenset(self.calls) - {each.call for each in outputs}
-        outputs += await run_scripts(self._subject.scripts, self._execute)
-        await self._parse(outputs, listing, listed)
-        self._began_at = began_at + self._clock_difference()
-        self._errors = list(error_lines(self.found, self._began_at))
-        named = named_scripts(self._subject, self.error_texts)
-        outputs += await run_scripts(named, self._execute)
-        await self._parse(outputs, listing, listed)
-
-    async def _find_other_names(
-        self,
-        outputs: Sequence[ScriptOutput],
-        listing: UnitListing,
-        parts: Sequence[str],
-        began_at: datetime,
-    ) -> UnitListing:
-        """Add the units and the logs of processes that have other names than the service."""
-        await self._parse(outputs, listing, frozenset(self.calls))
-        service = self._subject.service
-        listing = with_processes(listing, self.found, service)
-        for program in other_programs(self.found, service):
-            if not listing.find(service):
-                more = await list_init_script(self._run_listing, program)
-                units = tuple(replace(each, aliases=(service,)) for each in more.units)
-                listing = replace(listing, units=(*listing.units, *units))
-        self._subject = with_units(self._subject, listing, parts, began_at)
-        self._subject = with_open_logs(self._subject, self.found)
-        return listing
-
-    @property
-    def error_texts(self) -> list[str]:
-        return [each.text for each in self._errors if each.about == "error"]
-
-    async def _run_listing(self, script: str) -> str:
-        id = new_id(FACT_CALL)
-        self.calls.add(id)
-        result = await run_command(
-            self._execute, script, busy_timeout(SCRIPT_TIMEOUT_S), id=id, grace_s=TIMEOUT_GRACE_S
-        )
-        if why := incomplete_reason(result):
-            self._notes = [f"all services of its supervisors: {why.partition(': ')[0]}"]
-            return ""
-        return result.output
-
-    async def _parse(
-        self, outputs: Sequence[ScriptOutput], listing: UnitListing, listed: frozenset[str]
-    ) -> None:
-        self.calls |= {each.call for each in outputs}
-        numbers = await read_result_numbers(self._work.journal, self._work.details.run)
-        found = parse_outputs(outputs, numbers)
-        seen = max((numbers.get(each, 0) for each in listed), default=0)
-        service = self._subject.service
-        child = any(row[4] == "supervisord" for row in found.of("process"))
-        if child and not listing.find(service):  # supervisord gave no list
-            unit = HostUnit(name=service, kind="supervisord")
-            listing = replace(listing, units=(*listing.units, unit))
-        self.found = replace(found, listing=listing, answered={**found.answered, "units": seen})
-
-    def _clock_difference(self) -> timedelta:
-        """Return how far the clock of the host is ahead; zero where it is about the same."""
-        now = self.found.first("now")[0]
-        ahead_s = float(now) - datetime.now(UTC).timestamp() if now.isdigit() else 0.0
-        if abs(ahead_s) < MAX_CLOCK_DIFFERENCE_S:
-            return timedelta()
-        words = f"{format_duration(abs(ahead_s))} {'ahead of' if ahead_s > 0 else 'behind'}"
-        self._notes.append(f"the clock of this host is {words} the clock of the watch")
-        return timedelta(seconds=ahead_s)
-
-    def lines(self, *, broken: bool = False) -> Iterator[EscalationLine]:
-        """`broken`: its configuration would prevent a start."""
-        found, subject = self.found, self._subject
-        if subject.service:
-            yield from process_lines(found, subject)
-        yield from self._errors
-        errors = self.error_texts
-        yield from port_lines(found, subject)
-        yield from named_lines(found, "\n".join(errors))
-        yield from disk_lines(found)
-        yield from consumer_lines(found, subject.kind)
-        yield from change_lines(found, subject.service, self._began_at)
-        supervisors = HostSupervisors(found.listing.units, self._daemons, self._root_commands)
-        changed = changed_files(found, subject.service, self._began_at)
-        commands = next_commands(found, subject, supervisors, errors, changed, broken=broken)
-        for each in commands:
-            yield EscalationLine(about="command", text=f"{each.command}  # {each.what}")
-        for text in self._unchecked()[:MAX_UNCHECKED]:
-            yield EscalationLine(about="unchecked", text=text)
-
-    def _unchecked(self) -> list[str]:
-        found, service = self.found, self._subject.service
-        notes = [
-            each
-            for each in found.listing.notes
-            if " runs under " not in each or same_service(each.partition(" ")[0], service)
-        ]
-        texts = [*self._notes, *notes, *found.unchecked]
-        units = found.listing.find(service)
-        if len(kinds := dict.fromkeys(each.kind for each in units)) > 1:
-            texts.append(f"which of its supervisors owns it: {', '.join(kinds)}")
-        if service and not units and not notes and not self._notes:
-            texts.append(f"no supervisor knows {service}: how it is started is not known")
-        missing = found.of("missing") and not found.of("log")
-        return [*texts, *(["no journalctl on this host"] if missing else [])]
 
 
 def call_id_of(event: Event | UnknownEvent) -> str:

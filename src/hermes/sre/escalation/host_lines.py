@@ -8,6 +8,7 @@ from hermes.core.events.incidents import EscalationLine
 from hermes.core.foreign_text import visible_line
 from hermes.plumbing.units import format_duration, format_size
 from hermes.skills.supervisors.units import HostUnit, same_service
+from hermes.sre.escalation.dependencies import down_units
 from hermes.sre.escalation.host_scripts import EscalationSubject, HostRow, HostRows
 from hermes.sre.escalation.next_commands import (
     LOW_FILE_LIMIT,
@@ -20,6 +21,7 @@ MAX_ERRORS_PER_LOG, MAX_LOGS, MAX_NEIGHBOURS = 3, 3, 4
 MIN_EQUAL_SESSIONS = 10
 """Sessions of one user in one state that are worth a line."""
 CLOCK_TICKS = 100
+WAITING = "wait to be accepted"
 HIGH_INODE_PERCENT = 80
 FRESH_LOG_S, WARNING_LEAD_S, RECENT_KILL_S = 30.0, 10.0, 3600.0
 INTERPRETERS = ("python", "node", "ruby", "perl", "php", "java", "bash", "sh", "dash")
@@ -167,8 +169,7 @@ def _neighbour_lines(found: HostRows, service: str) -> Iterator[EscalationLine]:
     """Other programs that do not run: this one may need them."""
     down = [
         f"{each.name} ({_UNIT_STATES.get(each.state, each.state)})"
-        for each in found.listing.units
-        if each.state not in ("active", "") and not same_service(each.name, service)
+        for each in down_units(found.listing, service)
     ]
     if down:
         seen = HostRow((), found.answered.get("units", 0))
@@ -322,7 +323,7 @@ def _holder_text(row: HostRow, foreign: bool) -> str:
 
 def _queue_text(row: HostRow, waiting: dict[str, int]) -> str:
     count = waiting.get(row[0])
-    return f"; {count} connections wait to be accepted" if count else ""
+    return f"; {count} connections {WAITING}" if count else ""
 
 
 def named_lines(found: HostRows, errors: str) -> Iterator[EscalationLine]:

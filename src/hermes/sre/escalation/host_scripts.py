@@ -26,7 +26,7 @@ from hermes.sre.probes.log_silence import LOG_KINDS
 SCRIPTS_FOLDER = Path(__file__).parent / "scripts"
 SCRIPT_TIMEOUT_S, TIMEOUT_GRACE_S = 10.0, 2.0
 CHANGES_WINDOW_MIN = 60
-MAX_PORTS, MAX_PATHS = 6, 3
+MAX_PORTS, MAX_PATHS, MAX_PIDS = 6, 3, 12
 LINE_KEYS = ("said", "last")
 """Keys of lines of a log; they follow the row with its path and the time of its last write."""
 NEEDED_FIELDS: Mapping[str, tuple[int, ...]] = {
@@ -36,6 +36,8 @@ NEEDED_FIELDS: Mapping[str, tuple[int, ...]] = {
     **dict.fromkeys(("space", "inodes"), (0, 1, 2)),
     **dict.fromkeys(("cpu", "rss", "descriptors", "holder"), (0, 1, 3)),
     "process": (0, 6),
+    "needs": (0, 1),
+    "listener": (0, 1, 2),
     "file": (0, 1, 4),
     "path": (0, 1),
     "closed": (0, 3),
@@ -89,6 +91,7 @@ _TITLES = {
     "logs": "its logs",
     "messages": "the system journal",
     "changes": "recent changes",
+    "dependencies": "the services that it uses",
     "disk": "the files of the disk",
     "consumers": "what uses the processors and the memory",
 }
@@ -140,6 +143,12 @@ class EscalationSubject(Value, kw_only=True, frozen=True):
         if self.kind in CONSUMER_KINDS or self.slow:
             yield "consumers", ":"
         yield "changes", f"minutes={CHANGES_WINDOW_MIN}"
+
+    def dependency_scripts(self, pids: Sequence[str]) -> Iterator[tuple[str, str]]:
+        """The script about what its processes use; a service that does not run uses nothing."""
+        if self.service and pids:
+            given = quote(" ".join(pids[:MAX_PIDS]))
+            yield "dependencies", f"n={quote(self.service)} pids={given}"
 
 
 def escalation_subject(details: IncidentDetails) -> EscalationSubject:

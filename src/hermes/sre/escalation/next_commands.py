@@ -56,6 +56,7 @@ _OBSTACLES = ("firewall", "absent", "readonly", "resolver")
 class NextCommand(Value, frozen=True):
     command: str
     what: str
+    restart: bool = False
 
 
 def next_commands(
@@ -112,7 +113,11 @@ def _reading_commands(
     yield from _port_commands(found, subject, errors)
     yield from _certificate_commands(found, subject)
     yield from _named_commands(found, errors)
-    if unit is not None and _KILLED_WORDS.search(unit.exit):
+    killers = [row[0] for row in found.of("killer")]
+    for pid in killers[:1]:
+        command = f"ps -o pid,ppid,lstart,tty,user,args -p {pid}"
+        yield NextCommand(command, "shows what kills it, and who started that")
+    if unit is not None and not killers and _KILLED_WORDS.search(unit.exit):
         command = "ps -eo pid,lstart,user,args --sort=start_time | tail -n 25"
         yield NextCommand(command, "shows what was started last: something killed it")
         yield NextCommand("dmesg | grep -i 'killed process'", "shows whether the kernel did it")
@@ -150,6 +155,11 @@ def _resource_commands(found: HostRows, subject: EscalationSubject) -> Iterator[
 def _port_commands(
     found: HostRows, subject: EscalationSubject, errors: str
 ) -> Iterator[NextCommand]:
+    own = {str(port) for port in subject.ports}
+    waiting = {row[0] for row in found.of("queue") if row[1].strip("0")} & own
+    for row in found.of("process")[:1] if waiting else ():
+        command = f"ps -L -o pid,stat,wchan:25,etime,args -p {row[0]}"
+        yield NextCommand(command, "shows what it waits for: it accepts no connections")
     for row in foreign_holders(found, subject):
         shown = f"ps -o pid,ppid,lstart,tty,user,args -p {row[1]}"
         yield NextCommand(shown, f"shows who holds port {row[0]}")
@@ -176,7 +186,8 @@ def _certificate_commands(found: HostRows, subject: EscalationSubject) -> Iterat
 def _named_commands(found: HostRows, errors: str) -> Iterator[NextCommand]:
     """About what the error lines name: files, pids, mounts, the sessions of a database."""
     owner = OWNER_WORDS.search(errors) is not None
-    yield from _resolver_commands(found)
+    if not found.of("absent"):  # a file that is gone needs no name
+        yield from _resolver_commands(found)
     for row in found.of("closed") if owner else ():
         yield NextCommand(f"namei -l {quote(row[3])}", "shows owner and mode of each folder")
     for row in found.of("absent"):
@@ -272,7 +283,7 @@ def _changing_commands(
         what = "restarts it, which interrupts its users" if runs else "starts it"
         if unit.state in ("failed", "activating") or unit.restarts:
             what = f"{'restarts' if runs else 'starts'} it, once the error is corrected"
-        yield NextCommand(command, what)
+        yield NextCommand(command, what, runs)
 
 
 def _render(supervisors: HostSupervisors, action: str, unit: HostUnit) -> str:

@@ -31,6 +31,7 @@ FACT_LABELS = {
     "process": ("process", 4),
     "error": ("log", 4),
     "log": ("log", 2),
+    "dependency": ("behind it", 5),
     "file": ("file", 3),
     "configuration": ("configuration", 2),
     "related": ("related", 3),

@@ -1,0 +1,159 @@
+"""Finds the service that a failing one waits for: a proxy that runs well only shows its errors.
+
+A service is examined only where something ties it to the failing one: a connection, an address in
+its configuration, a name in its errors, or that it does not run or fails at the same time.
+"""
+
+import re
+from collections.abc import Collection, Iterable, Iterator, Sequence
+
+from hermes.core.messages import Value
+from hermes.skills.supervisors.units import HostUnit, UnitListing, same_service
+from hermes.sre.escalation.host_scripts import (
+    EscalationSubject,
+    HostRow,
+    HostRows,
+    named_ports,
+)
+
+MIN_NAME_CHARS = 3
+CONNECTED, ERRORS = "connected", "its errors"
+"""Sources of a dependency; others are files."""
+_NAME = re.compile(r"[a-z][a-z0-9_-]*")
+_CONNECTION_WORDS = re.compile(
+    r"refused|unreachable|timed? ?out|upstream|econn|broken pipe|connection (?:reset|closed|failed)"
+    r"|could not connect|can.t connect|no route|connect\(\)|not connected",
+    re.IGNORECASE,
+)
+ANSWER_KINDS = ("http", "answers", "log", "tls")
+"""Kinds of checks that may fail although the service itself is well."""
+_REPLICA_WORDS = re.compile(r"read ?only (?:replica|slave)|MASTERDOWN", re.IGNORECASE)
+
+
+class Dependency(Value, kw_only=True, frozen=True):
+    """A service that another one uses, or that fails at the same time."""
+
+    service: str = ""
+    """Its unit or its program; empty where nobody listens."""
+    at: str = ""
+    """Its port, or the path of its socket."""
+    source: str = ""
+    """How it is known: by a connection, or by what names its address."""
+    down: bool = False
+    pid: int = 0
+    row: HostRow = HostRow(())
+
+    @property
+    def title(self) -> str:
+        where = f"port {self.at}" if self.at.isdigit() else self.at
+        known = "connected to it" if self.source == CONNECTED else f"named in {self.source}"
+        name = ", ".join(filter(None, (self.service, where)))
+        return f"{name} ({known})" if self.source else name
+
+    def subject(self, errors: Sequence[str]) -> EscalationSubject:
+        """`errors`: those of the service that uses it."""
+        return EscalationSubject(
+            service=self.service,
+            ports=(int(self.at),) if self.at.isdigit() else (),
+            pids=(self.pid,) if self.pid else (),
+            replica=any(map(_REPLICA_WORDS.search, errors)),
+        )
+
+
+def down_units(listing: UnitListing, service: str) -> Iterator[HostUnit]:
+    """Other services that do not run."""
+    for each in listing.units:
+        if each.state not in ("active", "") and not same_service(each.name, service):
+            yield each
+
+
+def find_dependencies(
+    found: HostRows, subject: EscalationSubject, failing: Collection[str], errors: Sequence[str]
+) -> list[Dependency]:
+    """What does not run comes first, then what it uses, then what else fails. `failing`: the
+    services that fail at the same time; `errors`: its error lines."""
+    used = {each.at: each for each in _used(found, subject, errors)}
+    down = [
+        Dependency(service=each.name, down=True, row=HostRow((), found.answered.get("units", 0)))
+        for each in down_units(found.listing, subject.service)
+        if each.state in ("failed", "activating") or _is_any(each.name, failing)
+    ]
+    others = [
+        Dependency(service=each)
+        for each in failing
+        if not any(same_service(each, other.service) for other in (*used.values(), *down))
+    ]
+    known = [each for each in used.values() if not _is_any(each.service, (d.service for d in down))]
+    gone = [each for each in known if each.down]
+    return [*down, *gone, *(each for each in known if not each.down), *others]
+
+
+def _used(
+    found: HostRows, subject: EscalationSubject, errors: Sequence[str]
+) -> Iterator[Dependency]:
+    """By what is known best last: a port in its errors, a file, a connection."""
+    named = {str(port) for port in named_ports("\n".join(errors))} - {*map(str, subject.ports)}
+    holders = [(row[0], ERRORS, "yes", row[1], row[3], row) for row in found.of("holder")]
+    needs = sorted(found.of("needs"), key=lambda row: row[1] == CONNECTED)
+    listeners = [(row[0], ERRORS, "yes", row[1], row[2], row) for row in found.of("listener")]
+    for at, source, listens, pid, program, row in (
+        *(each for each in listeners if _names(errors, each[4])),
+        *(each for each in holders if each[0] in named),
+        *((row[0], row[1], row[2], row[3], row[4], row) for row in needs),
+    ):
+        number = int(pid) if pid.isdigit() else 0
+        unit = next((each for each in found.listing.units if number and each.pid == number), None)
+        service = unit.name if unit is not None else program
+        if not service or not same_service(service, subject.service):
+            yield Dependency(
+                service=service, at=at, source=source, down=not listens, pid=number, row=row
+            )
+
+
+def _is_any(service: str, names: Iterable[str]) -> bool:
+    return any(same_service(service, each) for each in names)
+
+
+def has_own_cause(found: HostRows, subject: EscalationSubject) -> bool:
+    """Whether its processes show why it fails: they do not run, are stopped, accept no connections,
+    or something keeps them from it."""
+    processes = found.of("process")
+    stopped = any(row[2] in ("T", "t", "D", "Z") for row in processes)
+    gone = bool(subject.service) and not processes and "processes" in found.answered
+    own = {str(port) for port in subject.ports}
+    waiting = any(row[0] in own and row[1].strip("0") for row in found.of("queue"))
+    return gone or stopped or waiting or bool(found.of("killer") or found.of("firewall"))
+
+
+def points_to(each: Dependency, subject: EscalationSubject, errors: Sequence[str]) -> bool:
+    """Whether what a running service shows leads to another one."""
+    if is_named(each, errors):
+        return True
+    if not errors:
+        return each.down or bool(each.source) or subject.kind in ANSWER_KINDS
+    refused = any(map(_CONNECTION_WORDS.search, errors))
+    return refused and (each.down or bool(each.source))
+
+
+def is_named(each: Dependency, errors: Sequence[str]) -> bool:
+    """Whether error lines name the service or its port."""
+    named = each.at.isdigit() and int(each.at) in named_ports("\n".join(_said(errors)))
+    return named or _names(errors, each.service)
+
+
+def _names(errors: Sequence[str], service: str) -> bool:
+    words = set(_NAME.findall("\n".join(_said(errors)).lower()))
+    return any(same_service(service, word) for word in words if len(word) >= MIN_NAME_CHARS)
+
+
+def _said(errors: Sequence[str]) -> list[str]:
+    """What a line begins with is the name of its log."""
+    return [line.partition(": ")[2] or line for line in errors]
+
+
+def uses(found: HostRows, errors: Sequence[str], other: EscalationSubject) -> bool:
+    """Whether a service uses another one, by what its rows and its errors name."""
+    used = {row[0] for row in found.of("needs")} | {*map(str, named_ports("\n".join(errors)))}
+    return bool(used & {*map(str, other.ports)}) or any(
+        same_service(row[4], other.service) for row in found.of("needs")
+    )
