@@ -85,6 +85,7 @@ FILES_BY_TIER = {
         "sre/test_probe_",
         "sre/test_reflexes",
         "sre/test_scouting",
+        "sre/test_services_behind",
         "sre/test_trouble_ahead",
         "sre/test_undo_of_files",
         "test_build_checks",

@@ -68,7 +68,7 @@ _OTHER_PATHS = ("/root/", "/home/", "/usr/lib", "/lib", "/proc/")
 """Homes, and the files of a program that a traceback names."""
 _UNRESOLVED_WORDS = re.compile(
     r"name resolution|name or service not known|not resolve|no such host|host not found"
-    r"|ENOTFOUND|EAI_AGAIN|NXDOMAIN|translate host name",
+    r"|\bENOTFOUND|EAI_AGAIN|NXDOMAIN|translate host name",
     re.IGNORECASE,
 )
 _HOST_NAME = re.compile(

@@ -186,8 +186,7 @@ def _certificate_commands(found: HostRows, subject: EscalationSubject) -> Iterat
 def _named_commands(found: HostRows, errors: str) -> Iterator[NextCommand]:
     """About what the error lines name: files, pids, mounts, the sessions of a database."""
     owner = OWNER_WORDS.search(errors) is not None
-    if not found.of("absent"):  # a file that is gone needs no name
-        yield from _resolver_commands(found)
+    yield from _resolver_commands(found)
     for row in found.of("closed") if owner else ():
         yield NextCommand(f"namei -l {quote(row[3])}", "shows owner and mode of each folder")
     for row in found.of("absent"):

@@ -14,7 +14,7 @@ done | awk -v listening=" $(printf '%s\n' "$listening" | cut -c 1-4 | tr '\n' ' 
     if (index(listening, " " near[2] " ")) next
     if (near[1] == far[1] || (near[1] ~ /7F$/ && far[1] ~ /7F$/)) print far[2] }' | sort -u)
 base=${n%%-*}
-files=$({ for p in $pids; do tr '\0' '\n' < /proc/"$p"/cmdline; done 2>/dev/null | sed -n 's|^[^/]*=\{0,1\}\(/.*\)|\1|p'
+files=$({ for p in $pids; do tr '\0 ' '\n\n' < /proc/"$p"/cmdline; done 2>/dev/null | sed -n 's|^[^/]*=\{0,1\}\(/.*\)|\1|p'
   for d in /etc/"$n" /etc/"$base" /opt/"$n" /srv/"$n" /srv/"$base"; do find -L "$d" -xdev -maxdepth 3 -type f -size -256k \( -name '*.conf' -o -name '*.cfg' -o -name '*.ini' -o -name '*.env' -o -name '*.y*ml' -o -name '*.toml' -o -name '*.json' -o -name '*.properties' -o -path '*/sites-enabled/*' \) 2>/dev/null | head -n 40; done
   printf '%s\n' /etc/default/"$n" /etc/sysconfig/"$n" /etc/"$n".conf; } | sort -u | head -n 80)
 named=$(printf '%s\n' "$files" | while IFS= read -r f; do

@@ -1,0 +1,226 @@
+"""An escalation leads from a service that only shows errors to the one behind it."""
+
+import shutil
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from datetime import UTC, datetime
+from pathlib import Path
+
+import pytest
+from incident_host import Host, events
+from msgspec import structs
+
+from hermes.core.actions import Action, Decision
+from hermes.core.events.incidents import EscalationLine, IncidentDiagnosed
+from hermes.core.incident import Incident
+from hermes.skills.supervisors.units import HostUnit, UnitListing
+from hermes.sre.assessment.symptoms import Assessment
+from hermes.sre.context import IncidentWork
+from hermes.sre.escalation.collect import publish_escalation
+from hermes.sre.escalation.dependencies import (
+    CONNECTED,
+    ERRORS,
+    Dependency,
+    find_dependencies,
+    has_own_cause,
+    points_to,
+    uses,
+)
+from hermes.sre.escalation.host_scripts import (
+    EscalationSubject,
+    HostRows,
+    ScriptOutput,
+    parse_outputs,
+    script_command,
+)
+from hermes.tools.executor import Executor
+from hermes.tools.terminal import make_terminal
+
+BACKEND = """
+import sys
+from http.server import BaseHTTPRequestHandler, HTTPServer
+log = open(sys.argv[2], "a", buffering=1)
+class Handler(BaseHTTPRequestHandler):
+    def do_GET(self):
+        print(sys.argv[3], file=log)
+        self.send_error(500)
+    def log_message(self, *words): pass
+server = HTTPServer(("127.0.0.1", int(sys.argv[1])), Handler)
+print("listens", flush=True)
+server.serve_forever()
+"""
+NGINX = """
+daemon off; pid {folder}/proxy.pid; error_log {folder}/proxy-error.log; user root;
+events {{}}
+http {{ access_log off; server {{ listen 127.0.0.1:{port};
+  # proxy_pass http://127.0.0.1:9;
+  location / {{ proxy_pass http://127.0.0.1:{backend}; }} }} }}
+"""
+DOWN = HostUnit(name="redis", kind="supervisord", state="failed")
+
+
+class AllowsReads:
+    def decide(self, action: Action) -> Decision:
+        return Decision(verdict="allow", rule="test", effects=("read",))
+
+
+def free_port() -> int:
+    with socket.socket() as opened:
+        opened.bind(("127.0.0.1", 0))
+        return int(opened.getsockname()[1])
+
+
+def rows(output: str = "", *units: HostUnit) -> HostRows:
+    found = parse_outputs([ScriptOutput("dependencies", "d", output)], {"d": 1})
+    return structs.replace(found, listing=UnitListing(units=units))
+
+
+@contextmanager
+def backend(folder: Path, port: int, error: str) -> Iterator[subprocess.Popen[bytes]]:
+    (folder / "stockroom.py").write_text(BACKEND)
+    command = [sys.executable, str(folder / "stockroom.py"), str(port)]
+    command += [str(folder / "stockroom.log"), error]
+    with subprocess.Popen(command, stdout=subprocess.PIPE) as process:
+        assert process.stdout is not None and process.stdout.readline() == b"listens\n"
+        try:
+            yield process
+        finally:
+            process.kill()
+
+
+@contextmanager
+def proxy(folder: Path, port: int, backend_port: int) -> Iterator[subprocess.Popen[bytes]]:
+    """A real nginx, as a program of another name: there may be others on this host."""
+    program = folder / "frontgate"
+    shutil.copy("/usr/sbin/nginx", program)
+    text = NGINX.format(folder=folder, port=port, backend=backend_port)
+    (folder / "proxy.conf").write_text(text)
+    with subprocess.Popen([str(program), "-c", str(folder / "proxy.conf")]) as process:
+        try:
+            while True:
+                with socket.socket() as client:
+                    if client.connect_ex(("127.0.0.1", port)) == 0:
+                        break
+                time.sleep(0.02)
+            yield process
+        finally:
+            process.terminate()
+
+
+def get(port: int) -> bytes:
+    with socket.create_connection(("127.0.0.1", port)) as client:
+        client.sendall(b"GET / HTTP/1.0\r\n\r\n")
+        return client.recv(100)
+
+
+async def escalate(host: Host, service: str, port: int) -> tuple[EscalationLine, ...]:
+    text = f"status 500\nasked by the probe http-{port} (http http://127.0.0.1:{port}/)"
+    case = structs.replace(await host.open_incident(), service=service, text=text)
+    async with host.context() as context:
+        tools = {"terminal": make_terminal()}
+        executor = Executor(tools, AllowsReads(), host.person, context.bus)
+        work = IncidentWork(replace(context, executor=executor), case)
+        await publish_escalation(work, Incident(details=case), Assessment(verdict="unknown"), "x")
+    (told,) = events(host, IncidentDiagnosed)
+    return told.escalation
+
+
+@pytest.mark.anyio
+async def test_the_error_of_the_service_behind_a_proxy_is_told_with_its_log(tmp_path: Path) -> None:
+    port, behind = free_port(), free_port()
+    error = f"{datetime.now(UTC):%Y-%m-%d %H:%M:%S}Z ERROR /: KeyError: 'price'"
+    with backend(tmp_path, behind, error), proxy(tmp_path, port, behind):
+        assert b" 500 " in get(port)
+        told = await escalate(Host(tmp_path), "frontgate", port)
+    shown = [each for each in told if each.about == "dependency"]
+    texts = [each.text for each in shown]
+    title = f"stockroom, port {behind} (named in {tmp_path}/proxy.conf): pid "
+    assert texts[0].startswith(title), told
+    assert "KeyError: 'price'" in texts[1]
+    assert all(each.evidence for each in shown)
+    commands = [each.text for each in told if each.about == "command"]
+    assert commands[0].startswith(f"tail -n 50 {tmp_path}/stockroom.log  # stockroom: ")
+
+
+@pytest.mark.anyio
+async def test_an_address_in_its_configuration_where_nobody_listens_is_told(tmp_path: Path) -> None:
+    port, behind = free_port(), free_port()
+    with proxy(tmp_path, port, behind):
+        told = await escalate(Host(tmp_path), "frontgate", port)
+    texts = [each.text for each in told if each.about == "dependency"]
+    assert texts == [f"port {behind} (named in {tmp_path}/proxy.conf): nobody listens there"]
+
+
+def test_an_open_connection_names_the_service_at_its_end_and_not_its_clients(
+    tmp_path: Path,
+) -> None:
+    port = free_port()
+    with backend(tmp_path, port, "x") as process:
+        script = f"import socket, sys; s = socket.create_connection(('127.0.0.1', {port}))"
+        command = [sys.executable, "-c", f"{script}; print(1, flush=True); sys.stdin.read()"]
+        pipe = subprocess.PIPE
+        with subprocess.Popen(command, stdin=pipe, stdout=pipe) as client:
+            assert client.stdout is not None and client.stdout.readline()
+            used = run_script("shop", client.pid)
+            served = run_script("stockroom", process.pid)
+            client.communicate()
+    assert f"needs={port}\tconnected\tyes\t{process.pid}\tstockroom" in used.splitlines()
+    assert "needs=" not in served
+
+
+def run_script(service: str, pid: int) -> str:
+    text = script_command("dependencies", f"n={service} pids={pid}")
+    return subprocess.run(["bash", "-c", text], capture_output=True, text=True, check=True).stdout
+
+
+def test_an_error_about_something_else_leads_to_no_other_service() -> None:
+    shop = EscalationSubject(service="shop", kind="http")
+    down = Dependency(service="redis", down=True)
+    used = Dependency(service="postgres", at="5432", source=CONNECTED)
+    for each in (down, used):
+        assert not points_to(each, shop, ["shop.log: KeyError: 'price'"])
+        assert points_to(each, shop, ["shop.log: connection refused"])
+    assert points_to(used, shop, ["shop.log: FATAL at port 5432: no pg_hba.conf entry"])
+    assert not points_to(Dependency(service="nginx"), shop, ["shop.log: connection refused"])
+
+
+def test_a_service_that_does_not_answer_itself_is_not_behind_what_fails_with_it() -> None:
+    """Whether the shop fails because of it cannot be told without a tie between the two."""
+    redis, shop = EscalationSubject(service="redis", kind="redis"), Dependency(service="shop")
+    assert not points_to(shop, redis, [])
+    assert points_to(shop, EscalationSubject(service="nginx", kind="http"), [])
+
+
+def test_a_service_that_uses_the_failing_one_only_shows_its_errors() -> None:
+    backend = EscalationSubject(service="shop", ports=(8000,))
+    assert uses(rows("needs=8000\t/etc/nginx/nginx.conf\tyes\t7\tpython"), [], backend)
+    assert uses(rows(), ["error.log: upstream http://127.0.0.1:8000/ timed out"], backend)
+    assert not uses(rows("needs=6379\tconnected\tyes\t8\tredis-server"), [], backend)
+
+
+def test_a_listener_that_only_an_error_names_is_found() -> None:
+    shop = EscalationSubject(service="shop", ports=(8000,))
+    found = rows("listener=6379\t9\tredis-server\nlistener=5432\t10\tpostgres")
+    errors = ["shop.log: OSError: redis: -NOAUTH Authentication required."]
+    (known,) = find_dependencies(found, shop, (), errors)
+    assert (known.service, known.at, known.source) == ("redis-server", "6379", ERRORS)
+
+
+def test_what_does_not_run_comes_first_and_what_was_never_wanted_is_left_out() -> None:
+    shop = EscalationSubject(service="shop")
+    idle = HostUnit(name="ssh", kind="sysvinit", state="inactive")
+    found = rows("needs=5432\tconnected\tyes\t10\tpostgres", idle, DOWN)
+    known = [each.service for each in find_dependencies(found, shop, ("nginx",), [])]
+    assert known == ["redis", "postgres", "nginx"]
+
+
+def test_a_service_that_accepts_no_connections_has_its_own_cause() -> None:
+    shop = EscalationSubject(service="shop", ports=(8000,))
+    process = "process=7\t1\tS\t9\tinit\tpython\tpython shop.py\n"
+    assert not has_own_cause(rows(f"{process}queue=8000\t00000000\nqueue=80\t00000007"), shop)
+    assert has_own_cause(rows(f"{process}queue=8000\t00000041"), shop)
