@@ -38,6 +38,7 @@ from hermes.sre.escalation.host_scripts import (
     parse_outputs,
     script_command,
 )
+from hermes.sre.triage.other_problems import OtherProblems
 from hermes.tools.executor import Executor
 from hermes.tools.terminal import make_terminal
 
@@ -112,19 +113,32 @@ def proxy(folder: Path, port: int, backend_port: int) -> Iterator[subprocess.Pop
             process.terminate()
 
 
+@contextmanager
+def process_named(name: str, folder: Path) -> Iterator[None]:
+    program = folder / name
+    shutil.copy("/bin/sleep", program)
+    with subprocess.Popen([str(program), "60"]) as process:
+        yield
+        process.kill()
+
+
 def get(port: int) -> bytes:
     with socket.create_connection(("127.0.0.1", port)) as client:
         client.sendall(b"GET / HTTP/1.0\r\n\r\n")
         return client.recv(100)
 
 
-async def escalate(host: Host, service: str, port: int) -> tuple[EscalationLine, ...]:
+async def escalate(
+    host: Host, service: str, port: int, *failing: str
+) -> tuple[EscalationLine, ...]:
     text = f"status 500\nasked by the probe http-{port} (http http://127.0.0.1:{port}/)"
     case = structs.replace(await host.open_incident(), service=service, text=text)
     async with host.context() as context:
         tools = {"terminal": make_terminal()}
         executor = Executor(tools, AllowsReads(), host.person, context.bus)
-        work = IncidentWork(replace(context, executor=executor), case)
+        others = OtherProblems(services=frozenset(failing))
+        context = replace(context, executor=executor, other_problems=lambda case: others)
+        work = IncidentWork(context, case)
         await publish_escalation(work, Incident(details=case), Assessment(verdict="unknown"), "x")
     (told,) = events(host, IncidentDiagnosed)
     return told.escalation
@@ -145,6 +159,20 @@ async def test_the_error_of_the_service_behind_a_proxy_is_told_with_its_log(tmp_
     assert all(each.evidence for each in shown)
     commands = [each.text for each in told if each.about == "command"]
     assert commands[0].startswith(f"tail -n 50 {tmp_path}/stockroom.log  # stockroom: ")
+
+
+@pytest.mark.anyio
+async def test_what_only_fails_at_the_same_time_is_not_called_the_service_behind(
+    tmp_path: Path,
+) -> None:
+    port, other = free_port(), free_port()
+    error = f"{datetime.now(UTC):%Y-%m-%d %H:%M:%S}Z ERROR /: KeyError: 'price'"
+    with backend(tmp_path, other, error), process_named("frontgate", tmp_path):
+        get(other)
+        told = await escalate(Host(tmp_path), "frontgate", port, "stockroom")
+    assert not [each for each in told if each.about == "dependency"]
+    texts = [each.text for each in told if each.about == "failing"]
+    assert texts[0].startswith("stockroom: pid ") and "KeyError" in texts[1]
 
 
 @pytest.mark.anyio
@@ -211,16 +239,17 @@ def test_a_listener_that_only_an_error_names_is_found() -> None:
     assert (known.service, known.at, known.source) == ("redis-server", "6379", ERRORS)
 
 
-def test_what_does_not_run_comes_first_and_what_was_never_wanted_is_left_out() -> None:
+def test_what_does_not_run_comes_first_unless_nothing_says_that_it_should() -> None:
     shop = EscalationSubject(service="shop")
     idle = HostUnit(name="ssh", kind="sysvinit", state="inactive")
     found = rows("needs=5432\tconnected\tyes\t10\tpostgres", idle, DOWN)
-    known = [each.service for each in find_dependencies(found, shop, ("nginx",), [])]
+    known = [each.service for each in find_dependencies(found, shop, ("nginx", "redis"), [])]
     assert known == ["redis", "postgres", "nginx"]
+    assert [each.service for each in find_dependencies(found, shop, (), [])] == ["postgres"]
 
 
 def test_a_service_that_accepts_no_connections_has_its_own_cause() -> None:
     shop = EscalationSubject(service="shop", ports=(8000,))
     process = "process=7\t1\tS\t9\tinit\tpython\tpython shop.py\n"
-    assert not has_own_cause(rows(f"{process}queue=8000\t00000000\nqueue=80\t00000007"), shop)
+    assert not has_own_cause(rows(f"{process}queue=8000\t00000003\nqueue=80\t00000017"), shop)
     assert has_own_cause(rows(f"{process}queue=8000\t00000041"), shop)

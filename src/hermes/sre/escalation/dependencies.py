@@ -1,11 +1,13 @@
 """Finds the service that a failing one waits for: a proxy that runs well only shows its errors.
 
-A service is examined only where something ties it to the failing one: a connection, an address in
-its configuration, a name in its errors, or that it does not run or fails at the same time.
+A connection, an address in its configuration or a name in its errors tie a service to it. Another
+one that fails at the same time may have to do with it, which is said in these words.
 """
 
 import re
 from collections.abc import Collection, Iterable, Iterator, Sequence
+
+from msgspec.structs import replace
 
 from hermes.core.messages import Value
 from hermes.skills.supervisors.units import HostUnit, UnitListing, same_service
@@ -17,6 +19,8 @@ from hermes.sre.escalation.host_scripts import (
 )
 
 MIN_NAME_CHARS = 3
+MIN_WAITING = 5
+"""Connections that nobody accepts; a busy service has a few at any moment."""
 CONNECTED, ERRORS = "connected", "its errors"
 """Sources of a dependency; others are files."""
 _NAME = re.compile(r"[a-z][a-z0-9_-]*")
@@ -72,42 +76,51 @@ def find_dependencies(
 ) -> list[Dependency]:
     """What does not run comes first, then what it uses, then what else fails. `failing`: the
     services that fail at the same time; `errors`: its error lines."""
-    used = {each.at: each for each in _used(found, subject, errors)}
-    down = [
-        Dependency(service=each.name, down=True, row=HostRow((), found.answered.get("units", 0)))
-        for each in down_units(found.listing, subject.service)
-        if each.state in ("failed", "activating") or _is_any(each.name, failing)
+    used = [
+        each
+        for each in _used(found, subject, errors)
+        if not each.service or not same_service(each.service, subject.service)
     ]
+    known = [*{each.at: each for each in used}.values()]
+    units = HostRow((), found.answered.get("units", 0))
+    down = [
+        Dependency(service=each.name, down=True, row=units)
+        for each in down_units(found.listing, subject.service)
+        if _is_any(each.name, failing) or _names(errors, each.name)
+    ]
+    known = [each for each in known if not _is_any(each.service, (e.service for e in down))]
     others = [
         Dependency(service=each)
         for each in failing
-        if not any(same_service(each, other.service) for other in (*used.values(), *down))
+        if not _is_any(each, (other.service for other in (*known, *down)))
     ]
-    known = [each for each in used.values() if not _is_any(each.service, (d.service for d in down))]
-    gone = [each for each in known if each.down]
-    return [*down, *gone, *(each for each in known if not each.down), *others]
+    return [*down, *sorted(known, key=lambda each: not each.down), *others]
 
 
 def _used(
     found: HostRows, subject: EscalationSubject, errors: Sequence[str]
 ) -> Iterator[Dependency]:
-    """By what is known best last: a port in its errors, a file, a connection."""
+    """What is known best comes last: after a name or a port in its errors files and connections."""
     named = {str(port) for port in named_ports("\n".join(errors))} - {*map(str, subject.ports)}
-    holders = [(row[0], ERRORS, "yes", row[1], row[3], row) for row in found.of("holder")]
-    needs = sorted(found.of("needs"), key=lambda row: row[1] == CONNECTED)
-    listeners = [(row[0], ERRORS, "yes", row[1], row[2], row) for row in found.of("listener")]
-    for at, source, listens, pid, program, row in (
-        *(each for each in listeners if _names(errors, each[4])),
-        *(each for each in holders if each[0] in named),
-        *((row[0], row[1], row[2], row[3], row[4], row) for row in needs),
-    ):
-        number = int(pid) if pid.isdigit() else 0
-        unit = next((each for each in found.listing.units if number and each.pid == number), None)
-        service = unit.name if unit is not None else program
-        if not service or not same_service(service, subject.service):
-            yield Dependency(
-                service=service, at=at, source=source, down=not listens, pid=number, row=row
-            )
+
+    def describe(row: HostRow, source: str, pid: str, program: str) -> Dependency:
+        unit = next((e for e in found.listing.units if e.pid and str(e.pid) == pid), None)
+        return Dependency(
+            service=program if unit is None else unit.name,
+            at=row[0],
+            source=source,
+            pid=int(pid) if pid.isdigit() else 0,
+            row=row,
+        )
+
+    for row in found.of("listener"):
+        if _names(errors, row[2]):
+            yield describe(row, ERRORS, row[1], row[2])
+    for row in found.of("holder"):
+        if row[0] in named:
+            yield describe(row, ERRORS, row[1], row[3])
+    for row in sorted(found.of("needs"), key=lambda row: row[1] == CONNECTED):
+        yield replace(describe(row, row[1], row[3], row[4]), down=not row[2])
 
 
 def _is_any(service: str, names: Iterable[str]) -> bool:
@@ -118,11 +131,12 @@ def has_own_cause(found: HostRows, subject: EscalationSubject) -> bool:
     """Whether its processes show why it fails: they do not run, are stopped, accept no connections,
     or something keeps them from it."""
     processes = found.of("process")
-    stopped = any(row[2] in ("T", "t", "D", "Z") for row in processes)
+    stopped = any(row[2] in ("T", "t") for row in processes)
     gone = bool(subject.service) and not processes and "processes" in found.answered
     own = {str(port) for port in subject.ports}
-    waiting = any(row[0] in own and row[1].strip("0") for row in found.of("queue"))
-    return gone or stopped or waiting or bool(found.of("killer") or found.of("firewall"))
+    queues = (int(row[1], 16) for row in found.of("queue") if row[0] in own)
+    waits = any(length >= MIN_WAITING for length in queues)
+    return gone or stopped or waits or bool(found.of("killer") or found.of("firewall"))
 
 
 def points_to(each: Dependency, subject: EscalationSubject, errors: Sequence[str]) -> bool:

@@ -25,6 +25,8 @@ class ServiceBehind:
     dependency: Dependency
     collector: ServiceCollector | None = None
     """None where its name is not known."""
+    tied: bool = True
+    """Whether the other service is known to use it; else it only fails at the same time."""
 
     @property
     def calls(self) -> frozenset[str]:
@@ -50,8 +52,9 @@ class ServiceBehind:
         if other is not None:
             for path in changed_files(other.found, dependency.service, other.began_at)[:1]:
                 texts.append((f"{path} was written shortly before", ()))
+        about = "dependency" if self.tied else "failing"
         for text, numbers in texts:
-            yield EscalationLine(about="dependency", text=text, evidence=numbers)
+            yield EscalationLine(about=about, text=text, evidence=numbers)
 
 
 async def find_services_behind(
@@ -73,9 +76,10 @@ async def find_services_behind(
                 return [*found, ServiceBehind(each)]
             other = make(each.subject(current.error_texts))
             await other.collect(first.began_at, listing=first.found.listing)
-            behind = ServiceBehind(each, other)
+            named = is_named(each, current.error_texts)
+            behind = ServiceBehind(each, other, tied=named or bool(each.source))
             fails = behind.shows_trouble or each.service in failing
-            if other.waits_for(current) or not (fails or is_named(each, current.error_texts)):
+            if other.waits_for(current) or not (fails or named):
                 continue
             found.append(behind)
             current = other

@@ -32,6 +32,7 @@ FACT_LABELS = {
     "error": ("log", 4),
     "log": ("log", 2),
     "dependency": ("behind it", 5),
+    "failing": ("fails as well", 4),
     "file": ("file", 3),
     "configuration": ("configuration", 2),
     "related": ("related", 3),
