@@ -11,12 +11,13 @@ import sys
 import tempfile
 from pathlib import Path
 
-MAX_MODULES = {"--version": 5, "chat -q": 200, "watch": 340}
+MAX_MODULES = {"--version": 5, "chat -q": 200, "watch": 310}
 SOURCE = Path(__file__).resolve().parents[1] / "src"
 PROBES_TEXT = """\
 probes:
   - {name: disk-root, kind: disk, what: /, limit: 100}
   - {name: log, kind: log, what: /dev/null}
+  - {name: own, kind: command, what: test -e /etc/passwd}
 """
 MARKER = "modules loaded: "
 PROGRAM = f"""

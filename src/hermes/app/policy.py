@@ -7,7 +7,8 @@ is opened at once, because a broken file must stop the start, not the first acti
 
 import dataclasses
 import os
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -27,7 +28,7 @@ from hermes.core.actions import (
     KernelSupport,
 )
 from hermes.core.bus import Bus
-from hermes.core.errors import SettingsError
+from hermes.core.errors import EnvironmentFailed, SettingsError
 from hermes.core.events.approvals import ApprovalRequested
 from hermes.core.messages import Risk, ToolCall
 from hermes.core.people import UNIX
@@ -46,8 +47,11 @@ if TYPE_CHECKING:
     from hermes.policy.rules.evaluation import RuleSet
 
 
+FORK_TIMEOUT_S = 20.0
+
+
 class LazyPolicy:
-    """Fulfils `Policy`, `TracksActions` and `TracksText`."""
+    """Fulfils `Policy`, `DecidesTogether`, `TracksActions` and `TracksText`."""
 
     def __init__(self, loaded: LoadedSettings, folder: Path, *, isolated: bool) -> None:
         self._loaded = loaded
@@ -70,6 +74,22 @@ class LazyPolicy:
             )
             verdict = policy.evaluate(effects)
         return verdict
+
+    async def decide_all(self, actions: Sequence[Action]) -> Sequence[Decision]:
+        """Decide in a process that ends, unless the rules and the parser are loaded already: they
+        are 6 MB, and a watch that only admits its probes needs them for a moment."""
+        if not actions:
+            return ()
+        if self._policy is None:
+            from hermes.environments.processes.forked_call import call_in_fork
+
+            with suppress(EnvironmentFailed):
+                made = await call_in_fork(partial(self._encoded_decisions, actions), FORK_TIMEOUT_S)
+                return msgspec.msgpack.decode(made, type=list[Decision])
+        return [self.decide(each) for each in actions]
+
+    def _encoded_decisions(self, actions: Sequence[Action]) -> bytes:
+        return msgspec.msgpack.encode([self.decide(each) for each in actions])
 
     def record_text(self, run: str, text: str, trusted: bool, call: ToolCall | None = None) -> None:
         self._open().record_text(run, text, trusted, call)

@@ -1,6 +1,6 @@
 """Actions before they run: what the policy sees, what it decides, and what people answer."""
 
-from collections.abc import Awaitable, Callable, Iterable, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from typing import Literal, Protocol, runtime_checkable
 
 from hermes.core.events.approvals import ApprovalRequested
@@ -215,6 +215,13 @@ class Policy(Protocol):
     """Decides on an action before it runs. Pure and synchronous: it can be tested as a table."""
 
     def decide(self, action: Action) -> Decision: ...
+
+
+@runtime_checkable
+class DecidesTogether(Protocol):
+    """A policy that decides on many actions at once for less than one after the other."""
+
+    async def decide_all(self, actions: Sequence[Action]) -> Sequence[Decision]: ...
 
 
 @runtime_checkable

@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 from contextlib import suppress
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 
 import msgspec
 from msgspec.structs import replace
@@ -26,21 +26,12 @@ from hermes.sre.reports.host_audit import (
     parse_audit,
     render_audit,
 )
-from hermes.sre.reports.periodic import (
-    BRIEFING_KINDS,
-    DAY,
-    REVIEW_KINDS,
-    WEEK,
-    briefing_lines,
-    is_recent,
-    render_lines,
-    review_lines,
-)
 from hermes.sre.reports.report_data import list_incidents
 
 AUDIT_FOLDER = "incidents/audits"
-MAX_AUDITS = 24 * 14
-"""Audits that are kept: growth is measured over two weeks."""
+AUDITED_TIME = timedelta(weeks=2)
+MAX_AUDITS = 24 * AUDITED_TIME.days
+"""Audits that are kept: growth is measured over this time."""
 
 
 def read_audits(loaded: LoadedSettings) -> list[HostAudit]:
@@ -107,6 +98,14 @@ def report_jobs(
         return JobResult(outcome="ran" if risks else "nothing", text=text)
 
     async def briefing(job: Job, row: JobOccurrence) -> JobResult:
+        from hermes.sre.reports.periodic import (  # with charts: too large to wait for a day
+            BRIEFING_KINDS,
+            DAY,
+            briefing_lines,
+            is_recent,
+            render_lines,
+        )
+
         now = datetime.now(UTC)
         known = [each for each in await list_incidents(journal) if is_recent(each, now - DAY)]
         events = [one.event async for one in journal.read(kinds=BRIEFING_KINDS, since=now - DAY)]
@@ -118,6 +117,8 @@ def report_jobs(
         return JobResult(text=render_lines(title, lines))
 
     async def review(job: Job, row: JobOccurrence) -> JobResult:
+        from hermes.sre.reports.periodic import REVIEW_KINDS, WEEK, render_lines, review_lines
+
         now = datetime.now(UTC)
         incidents = await list_incidents(journal)
         week = [each for each in incidents if each.details.opened_at >= now - WEEK]
@@ -145,7 +146,7 @@ async def audit_host(journal: Journal, environment: Environment) -> HostAudit:
     drift: dict[str, DriftItem] = {}
     known_good_at: datetime | None = None
     kinds = ("health.checked", "state.recorded", "change.seen")
-    async for recorded in journal.read(kinds=kinds, since=now - 2 * WEEK):
+    async for recorded in journal.read(kinds=kinds, since=now - AUDITED_TIME):
         match event := recorded.event:
             case HealthChecked():
                 checked = event

@@ -7,7 +7,14 @@ from collections.abc import Sequence
 
 from msgspec.structs import asdict, replace
 
-from hermes.core.actions import Action, ConfinementProfile, Decision, KernelSupport, Policy
+from hermes.core.actions import (
+    Action,
+    ConfinementProfile,
+    DecidesTogether,
+    Decision,
+    KernelSupport,
+    Policy,
+)
 from hermes.core.incident import WATCH_RUN
 from hermes.core.messages import Risk, ToolCall, Value
 from hermes.core.protocols import ConfinesCommands, Environment
@@ -48,30 +55,50 @@ async def admit_probes(
     on old kernels. Built-in kinds are confined on this host only; elsewhere a shell for each would
     be too expensive.
     """
+    foreign = [each for each in probes if each.runs_foreign_command]
+    confined = [each for each in probes if _is_confined(each, environment)]
+    kernel: KernelSupport | None = None
+    if confined and isinstance(environment, ConfinesCommands):
+        kernel = await environment.kernel_support()
+    decisions = await _decide_all(
+        policy,
+        [
+            *(_probe_action(each, environment, None) for each in foreign),
+            *(_probe_action(each, environment, kernel) for each in confined if kernel),
+        ],
+    )
+    judged = dict(zip(map(id, foreign), decisions, strict=False))
+    profiles = dict(zip(map(id, confined), decisions[len(foreign) :], strict=False))
     taken: list[Probe] = []
     refused: list[str] = []
     for probe in probes:
         own = not probe.runs_foreign_command
-        why = "" if own else _objection(policy.decide(_probe_action(probe, environment, None)))
-        if why:
+        if why := "" if own else _objection(judged[id(probe)]):
             refused.append(f"{probe.name}: {why}")
             continue
-        asked_natively = can_run_natively(environment, probe, "") or probe.kind in UNCONFINED_KINDS
-        free = own and (asked_natively or environment.name != LOCAL_ENVIRONMENT)
-        profile = None if free else await _profile(probe, policy, environment)
+        profile = _profile(profiles.get(id(probe)))
         taken.append(probe if own and profile is None else mark_admitted(probe, profile))
     return AdmissionResult(probes=tuple(taken), refused=tuple(refused))
 
 
-async def _profile(
-    probe: Probe, policy: Policy, environment: Environment
-) -> ConfinementProfile | None:
-    """The confinement of the probe; None where the environment does not support it."""
-    if not isinstance(environment, ConfinesCommands):
+def _is_confined(probe: Probe, environment: Environment) -> bool:
+    if probe.runs_foreign_command:
+        return True
+    asked_natively = can_run_natively(environment, probe, "") or probe.kind in UNCONFINED_KINDS
+    return not asked_natively and environment.name == LOCAL_ENVIRONMENT
+
+
+async def _decide_all(policy: Policy, actions: Sequence[Action]) -> Sequence[Decision]:
+    if isinstance(policy, DecidesTogether):
+        return await policy.decide_all(actions)
+    return [policy.decide(each) for each in actions]
+
+
+def _profile(decision: Decision | None) -> ConfinementProfile | None:
+    """The confinement of a probe; None where the environment does not support it."""
+    if decision is None or decision.profile is None:
         return None
-    kernel = await environment.kernel_support()
-    decision = policy.decide(_probe_action(probe, environment, kernel))
-    if decision.profile is None or decision.enforced not in ("yes", "partly"):
+    if decision.enforced not in ("yes", "partly"):
         return None
     # It runs for as long as the watch, in which people change files of their projects.
     return replace(decision.profile, judged_files=(), judged_folders=())
