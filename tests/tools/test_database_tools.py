@@ -286,3 +286,72 @@ def test_a_failure_says_what_to_do_about_it(kind: str, answer: str, advice: str)
     found = advise(kind, answer)
     assert advice in found
     assert bool(found) is bool(advice)
+
+
+ACTING_SQL = """
+create function reloads() returns bool language sql as 'select pg_reload_conf()';
+create function returns_to_superuser() returns bool language plpgsql as
+  'begin perform set_config(''role'', ''none'', false); return pg_reload_conf(); end';
+create function starts_program() returns int language plpgsql as
+  $$ begin execute 'copy (select 1) to program ''cat > /dev/null'''; return 1; end $$;
+create operator === (function = int4eq, leftarg = int, rightarg = int);
+create view reloading as select reloads();
+create view returning_to_superuser as select returns_to_superuser();
+create view programs as select starts_program();
+create view terminating as select pg_terminate_backend(pid) from pg_stat_activity
+  where application_name = 'victim';
+create extension file_fdw;
+create server files foreign data wrapper file_fdw;
+create foreign table program (x text) server files options (program 'echo 1');
+"""
+
+
+def test_the_account_of_the_guide_has_no_rights_for_functions_behind_views(
+    postgres: CommandConnection,
+) -> None:
+    guide = (Path(__file__).parents[2] / "docs/how-to/databases.md").read_text()
+    folder = postgres.options.split()[1]
+
+    def query(role: str, *statements: str) -> subprocess.CompletedProcess[str]:
+        words = [word for each in statements for word in ("-c", each)]
+        return subprocess.run(
+            ["psql", "-X", "-Atq", "-h", folder, "-U", role, "-d", "postgres", *words],
+            env={**os.environ, "PGOPTIONS": "-c default_transaction_read_only=on"},
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+
+    def change(statements: str) -> None:
+        done = query("postgres", "set default_transaction_read_only = off", statements)
+        assert not done.returncode, done.stderr
+
+    change(ACTING_SQL)
+    for statement in re.findall(r"`(create role hermes_read [^`]*)`", guide):
+        change(statement)
+    acting = ("reloading", "returning_to_superuser", "programs")
+    for view in acting:
+        assert query("postgres", f"select * from {view}").stdout, view  # what the guide warns of
+        assert "ERROR" in query("hermes_read", f"table {view}").stderr, view
+    session = ["psql", "-X", f"host={folder} user=postgres application_name=victim"]
+    with subprocess.Popen(
+        [*session, "-c", "select pg_sleep(60)"],
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+    ) as victim:
+        seen = "select query from pg_stat_activity where application_name = 'victim'"
+        while "pg_sleep" not in query("hermes_read", seen).stdout:
+            assert victim.poll() is None
+            time.sleep(0.1)
+        assert "ERROR" in query("hermes_read", "table terminating").stderr
+        assert "pg_sleep" in query("hermes_read", seen).stdout
+        assert query("postgres", "table terminating").stdout == "t\n"
+        victim.wait(60)
+    assert query("hermes_read", "select count(*) from orders").stdout == "500\n"
+    assert query("hermes_read", "table program").stdout == "1\n"
+    if not query("postgres", "show restrict_nonsystem_relation_kind").returncode:
+        for statement in re.findall(r"`(alter role hermes_read [^`]*)`", guide):
+            change(statement)
+        for relation in (*acting, "program"):
+            assert "restricted" in query("hermes_read", f"table {relation}").stderr, relation
+        assert query("hermes_read", "select count(*) from orders").stdout == "500\n"

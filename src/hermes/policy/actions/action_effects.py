@@ -136,7 +136,7 @@ class ActionEffects(Value, kw_only=True, frozen=True):
     definition: ToolDefinition | None = None
     """Which definition of the tool, when it is not part of this program."""
     unread: str = ""
-    """Code that it may run, that is on another host and could not be looked for."""
+    """What is not known of code that it may run: that of another host, or of a database."""
 
     @property
     def tool_names(self) -> tuple[str, ...]:

@@ -19,7 +19,7 @@ def check_enforcement(
 ) -> tuple[EnforcementLevel, str]:
     """Return whether this kernel can enforce the profile, and what it cannot enforce.
 
-    `unread` is code that could use what the profile grants.
+    `unread` says which code was not read that could run.
     """
     if profile.unrestricted:
         return "no", profile.unrestricted
@@ -27,7 +27,7 @@ def check_enforcement(
         return "no", obstacle
     gaps = [f"{peer} can change things on its behalf" for peer in profile.peers]
     gaps += _network_gaps(profile)
-    gaps += [f"{unread} can use what the command may do"] if unread else []
+    gaps += [unread] if unread else []
     if kernel.visible_secrets and not (profile.own_secrets or profile.root_launcher):
         gaps.append(f"files with secrets stay readable ({kernel.visible_secrets})")
     if kernel.landlock < LANDLOCK_SIGNAL_VERSION and not profile.may_signal:

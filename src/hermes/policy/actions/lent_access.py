@@ -19,6 +19,7 @@ from hermes.policy.actions.confinement_profile import (
     git_verb,
     profile_without_steps,
 )
+from hermes.policy.actions.project_files import describe_unread_files
 from hermes.policy.actions.repository_programs import find_configured_program
 from hermes.policy.commands import tables
 from hermes.policy.commands.effects import word_set
@@ -79,7 +80,7 @@ def mark_lent_access(
         lent = () if REMOTE_WRAPPERS.intersection(step.via) else _lent_parts(profile, own)
         reason = ""
         if lent and folders_of is None and _finds_code(step):
-            unread = f"what {step.program} finds there, which was not read,"
+            unread = describe_unread_files(step)
         elif lent:
             reason = _find_reason(effects, step, lent, folders_of, profile, own)
         if reason:

@@ -64,11 +64,16 @@ _MAX_FOLDERS, _MAX_FILES, _MAX_BYTES = 200, 200, 1 << 20
 
 
 def mark_unread_project(effects: ActionEffects) -> ActionEffects:
-    """Of a command on another host, whose files cannot be looked for."""
+    """Says of a command on another host that such files were not looked for."""
     found = next((step for step in effects.steps if _obeys_project(step)), None)
     if found is None:
         return effects
-    return replace(effects, unread=f"what {found.program} finds there, which was not read,")
+    return replace(effects, unread=describe_unread_files(found))
+
+
+def describe_unread_files(step: ActionStep) -> str:
+    """Of a program on another host, whose files cannot be looked for."""
+    return f"what {step.program} finds there, which was not read, can use what the command may do"
 
 
 def _obeys_project(step: ActionStep) -> bool:

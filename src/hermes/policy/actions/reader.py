@@ -51,6 +51,7 @@ from hermes.policy.actions.tool_calls import COPY_TOOL, ToolIntent, read_intent
 from hermes.policy.actions.written_files import RunMemory, WrittenFiles
 from hermes.policy.commands.effects import CommandAnalysis, PathLookup, SimpleCommand
 from hermes.policy.programs.reversible_changes import is_reversible
+from hermes.policy.programs.stored_functions import describe_stored_functions
 from hermes.policy.programs.stored_passwords import stored_password_sent
 
 _MAX_DIGEST_BYTES = 8 * 1024 * 1024
@@ -209,7 +210,7 @@ class ActionReader:
         )
         if in_copy:
             return effects
-        effects = mark_root_commands(effects)
+        effects = _mark_stored_functions(mark_root_commands(effects))
         if action.reviewed:  # its programs were chosen together
             return effects
         if _environment_key(action):  # its files are not on this machine
@@ -361,6 +362,16 @@ def _mark_stored_password(step: ActionStep, home: str) -> ActionStep:
     return msgspec.structs.replace(
         step, effects=step.effects | {"network-out"}, why=(*step.why, f"network-out: {why}")
     )
+
+
+def _mark_stored_functions(effects: ActionEffects) -> ActionEffects:
+    """Says on whose rights a query of a database rests."""
+    said = (
+        describe_stored_functions(posixpath.basename(step.program), step.argv[1:])
+        for step in effects.steps
+        if step.is_read_only
+    )
+    return msgspec.structs.replace(effects, unread=next(filter(None, said), ""))
 
 
 def _environment_key(action: Action) -> str:
