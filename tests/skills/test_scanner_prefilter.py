@@ -9,6 +9,7 @@ import pytest
 
 from hermes.skills.scanner.finding import SkillFile
 from hermes.skills.scanner.literal_search import find_matches
+from hermes.skills.scanner.match_starts import find_match_starts
 from hermes.skills.scanner.patterns import find_required_literals, load_patterns, may_match
 from hermes.skills.scanner.rules import prose
 from hermes.skills.scanner.scan import scan_skill
@@ -121,6 +122,22 @@ def test_common_advice_is_not_stopped(line: str) -> None:
 
 
 @pytest.mark.parametrize(
+    ("pattern", "starts"),
+    [
+        (r"\b(?:send|upload)\w*", {"send", "uploa"}),
+        (r"(?<!x)(?:a )?fee[st]\d", {"a fee", "fees", "feet"}),
+        (r"^\[\s*[a-z]", {"["}),
+        (r"ab(?:cd)+e", {"abcd"}),
+        (r"do\s+not", {"do"}),
+        (r"\w+send", None),
+        (r"(?:send|x)\w", None),
+    ],
+)
+def test_every_match_begins_with_one_of_the_starts(pattern: str, starts: set[str] | None) -> None:
+    assert find_match_starts(re.compile(pattern)) == starts
+
+
+@pytest.mark.parametrize(
     "pattern",
     [
         r"\bsend\w*\s+(?:\w+\s+){0,4}?tokens?\b",
@@ -129,6 +146,7 @@ def test_common_advice_is_not_stopped(line: str) -> None:
         r"^[ \t]*run:(?=\s+\S)",
         r"(?s:begin.*end)",
         r"a\S*fetch|fetch.*b",
+        r"(?:wget|curl x|tokens?\.)(?:\s+\S+){1,3}",
     ],
 )
 def test_a_search_near_the_needed_words_finds_what_a_full_search_finds(pattern: str) -> None:

@@ -28,7 +28,10 @@ _MISPLACED_HYPHEN = re.compile(rf"{_SOFT_HYPHEN}(?![^\W\d_])|(?<![^\W\d_]){_SOFT
 _INVISIBLE = "invisible characters inside the text"
 MAX_STRAY_CHARACTERS = 8
 _JOINERS = frozenset("\u200c\u200d")
-_WITHOUT_HIDDEN = dict.fromkeys(map(ord, _INVISIBLE_CHARACTERS | _BIDI_CONTROLS | _JOINERS))
+_INVISIBLE_CHARACTER = re.compile(f"[{''.join(sorted(_INVISIBLE_CHARACTERS))}]")
+_REMOVED_CHARACTER = re.compile(
+    f"[{''.join(sorted(_INVISIBLE_CHARACTERS | _BIDI_CONTROLS | _JOINERS))}]"
+)
 _CONTROL_CHARACTER = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f\x80-\x84\x86-\x9f]|\r(?!\n)")
 _HIDDEN_CHARACTER = re.compile(
     rf"{_CONTROL_CHARACTER.pattern}|[\ufe00-\ufe0f\ufeff\U000e0000-\U000e0fff"
@@ -66,7 +69,7 @@ def _has_only_stray_characters(text: str) -> bool:
     """
     if text.isascii():
         return True
-    found = [at for at, letter in enumerate(text) if letter in _INVISIBLE_CHARACTERS]
+    found = [each.start() for each in _INVISIBLE_CHARACTER.finditer(text)]
     apart = all(after - before > 1 for before, after in pairwise(found))
     return len(found) <= MAX_STRAY_CHARACTERS and apart
 
@@ -75,7 +78,7 @@ def normalize_text(text: str) -> str:
     """Without invisible characters, in Unicode form NFKC, with the line ends of Unix."""
     text = text.replace("\r\n", "\n")
     if not text.isascii():
-        text = unicodedata.normalize("NFKC", text.translate(_WITHOUT_HIDDEN))
+        text = unicodedata.normalize("NFKC", _REMOVED_CHARACTER.sub("", text))
     return _LONG_REPETITION.sub(_shorten_repetition, text)
 
 

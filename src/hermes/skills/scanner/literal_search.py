@@ -5,20 +5,24 @@ the matches are the same as those of a search through the whole text.
 """
 
 import re
-from bisect import bisect_right
+from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Iterator, Sequence
 from functools import cache, cached_property, lru_cache
-from re import _constants, _parser  # type: ignore[attr-defined]
+from re import _constants  # type: ignore[attr-defined]
 from typing import Any
 
 from hermes.core.messages import Value
+from hermes.skills.scanner.match_starts import find_match_starts
 from hermes.skills.scanner.patterns import (
     SearchPattern,
     find_required_literals,
     find_word_test,
+    fold_letter,
+    parse_pattern,
 )
+from hermes.skills.scanner.word_search import find_all
 
-MIN_INDEXED_CHARS = 1_000
+MIN_INDEXED_CHARS = 100
 """A shorter text is searched as a whole."""
 MAX_WINDOW_CHARS = 4_000
 _SPACES = re.compile(r"\s{2,}")
@@ -56,7 +60,7 @@ class IndexedText:
         lowered = text.casefold()
         if len(lowered) != len(text):
             # Some letters become two: positions must stay those of the text.
-            lowered = "".join(each.casefold()[0] for each in text)
+            lowered = "".join(map(fold_letter, text))
         # `re` also takes the Turkish letter for an i.
         self.lowered = lowered = lowered.replace("ı", "i")
         self._contains = find_word_test(lowered)
@@ -70,6 +74,10 @@ class IndexedText:
         if not self.may_match(pattern):
             return
         windows = self._find_windows(pattern)
+        starts = find_match_starts(pattern)
+        if starts is not None:
+            yield from self._match_at(pattern, self._select_positions(starts, windows))
+            return
         if windows is None:
             yield from pattern.finditer(self.text)
             return
@@ -78,6 +86,25 @@ class IndexedText:
             for found in pattern.finditer(self.text, max(begin, last_end), end):
                 last_end = found.end()
                 yield found
+
+    def _match_at(
+        self, pattern: SearchPattern, positions: Iterable[int]
+    ) -> Iterator[re.Match[str]]:
+        last_end = 0
+        for at in positions:
+            if at >= last_end and (found := pattern.match(self.text, at)):
+                last_end = found.end()
+                yield found
+
+    def _select_positions(
+        self, starts: Iterable[str], windows: list[tuple[int, int]] | None
+    ) -> Iterator[int]:
+        positions = self.find_words(starts)
+        if windows is None:
+            yield from positions
+            return
+        for begin, end in windows:
+            yield from positions[bisect_left(positions, begin) : bisect_left(positions, end)]
 
     def find_first(self, pattern: SearchPattern) -> re.Match[str] | None:
         """The same as `pattern.search`."""
@@ -107,14 +134,9 @@ class IndexedText:
 
     def _find_word(self, word: str) -> list[int]:
         if word not in self._positions:
-            self._positions[word] = list(self._search_word(word))
+            known = self._contains(word)
+            self._positions[word] = list(find_all(word, self.lowered)) if known else []
         return self._positions[word]
-
-    def _search_word(self, word: str) -> Iterator[int]:
-        at = self.lowered.find(word) if self._contains(word) else -1
-        while at >= 0:
-            yield at
-            at = self.lowered.find(word, at + 1)
 
     def _count_chars(self, extent: MatchExtent) -> int:
         longest_word, longest_space, longest_line = self._longest_runs
@@ -178,7 +200,7 @@ _Extents = tuple[MatchExtent | None, MatchExtent | None]
 def measure_extent(pattern: SearchPattern) -> _Extents:
     if pattern.flags & re.DOTALL:
         return None, None
-    return _measure_sequence(_parser.parse(pattern.pattern, pattern.flags))
+    return _measure_sequence(parse_pattern(pattern))
 
 
 def _measure_sequence(nodes: Iterable[tuple[Any, Any]]) -> _Extents:

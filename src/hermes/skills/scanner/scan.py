@@ -31,7 +31,10 @@ from hermes.skills.scanner.patterns import load_pattern, load_patterns, read_pat
 from hermes.skills.scanner.purpose import DeclaredPurpose, read_purpose
 from hermes.skills.scanner.python.code_checks import check_python
 from hermes.skills.scanner.reading_limits import (
+    AGENT_ADDRESS,
     MAX_PROSE_CHARS,
+    keep_passages,
+    keep_risky_paragraphs,
     select_readable,
 )
 from hermes.skills.scanner.rules.backdoors import (
@@ -89,13 +92,6 @@ _RUNS_FILE = (
     r"\b(?:follow|execute|carry out|work through)\b[^.\n]{{0,30}}{name}"
 )
 _HTTPS_HOST = re.compile(r"https://([a-z0-9-]+(?:\.[a-z0-9-]+)+)", re.IGNORECASE)
-_AGENT_ADDRESS = re.compile(
-    r"\b(?:assistants?|agents?|ai|llms?|claude|gpt|hermes|instructions?|system prompt|the user|"
-    r"you must|you should|when you (?:see|read)|ignore|disregard)\b",
-    re.IGNORECASE,
-)
-MAX_PASSAGE_CHARS = 400
-"""Before and after the words that speak to an agent."""
 _OWN_FILE = re.compile(r"(?<![\w/])(?:assets|scripts|resources)/[\w.-]")
 _AGENT_FOLDER = re.compile(r"\.(?:hermes|claude|cursor|codex|gemini)/(?:skills/)?([\w.-]*)")
 _AGENT_SETTINGS_CAUSES = (
@@ -158,7 +154,7 @@ def scan_skill(
     ]
     for entry in readable:
         found += check_hidden_text(entry.path, entry.text)
-    readable, left_out = select_readable(readable)
+    readable, searched, left_out = select_readable(readable)
     found += left_out
     texts = [(entry.path, normalize_text(entry.text)) for entry in readable]
     present = frozenset(entry.path for entry in entries)
@@ -166,6 +162,8 @@ def scan_skill(
     for entry, (_, text) in zip(readable, texts, strict=True):
         found += check_expansion(entry.path, entry.text)
         found += _check_file(entry.path, text, read_effects, purpose, own_modules)
+        prose = keep_risky_paragraphs(text) if entry.path in searched else text
+        found += _check_text(entry.path, prose, purpose)
         found += check_install_hooks(entry.path, entry.text, present)
     found += check_disguised_files(entries)
     found += check_actions(texts, purpose)
@@ -192,34 +190,28 @@ def _check_file(
     yield from check_backdoors(path, text)
     yield from check_string_tricks(path, text)
     yield from check_weak_secrets(path, text, purpose)
-    if not is_large_data(path, len(text)):
-        prose = (
-            remove_quotations(text, purpose)
-            if path.endswith(_PROSE_SUFFIXES)
-            else extract_comments(text)
-        )
-        in_prose = _check_prose(path, prose, purpose)
-        read_by_agent = path.endswith(DOCUMENT_SUFFIXES + TABLE_SUFFIXES)
-        yield from in_prose if read_by_agent else keep_addressed(in_prose, prose)
     for line, inside in decode_hidden_texts(text):
         yield from _check_decoded_text(path, line, inside)
 
 
+def _check_text(path: str, text: str, purpose: DeclaredPurpose) -> Iterator[ScanFinding]:
+    """What the text of a file says, and in a program its comments."""
+    if is_large_data(path, len(text)):
+        return
+    prose = (
+        remove_quotations(text, purpose)
+        if path.endswith(_PROSE_SUFFIXES)
+        else extract_comments(text)
+    )
+    found = _check_prose(path, prose, purpose)
+    read_by_agent = path.endswith(DOCUMENT_SUFFIXES + TABLE_SUFFIXES)
+    yield from found if read_by_agent else keep_addressed(found, prose)
+
+
 def _check_data(entry: SkillFile, purpose: DeclaredPurpose) -> Iterator[ScanFinding]:
     """Only what speaks to an agent, which may find it by a search, is read as a text."""
-    text = entry.text
-    passages = [""] * (text.count("\n") + 1)
-    line = counted = read_to = 0
-    for found in _AGENT_ADDRESS.finditer(text):
-        begin = max(text.rfind("\n", 0, found.start()) + 1, found.start() - MAX_PASSAGE_CHARS)
-        after = text.find("\n", found.end())
-        end = min(len(text) if after < 0 else after, found.end() + MAX_PASSAGE_CHARS)
-        if end > read_to:
-            line += text.count("\n", counted, found.start())
-            counted = found.start()
-            passages[line] += text[max(begin, read_to) : end]
-            read_to = end
-    yield from _check_prose(entry.path, normalize_text("\n".join(passages)), purpose)
+    passages = keep_passages(entry.text, AGENT_ADDRESS)
+    yield from _check_prose(entry.path, normalize_text(passages), purpose)
 
 
 def _check_prose(path: str, prose: str, purpose: DeclaredPurpose) -> Iterator[ScanFinding]:

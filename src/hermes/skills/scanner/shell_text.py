@@ -15,6 +15,7 @@ from hermes.skills.scanner.patterns import (
     load_pattern,
     load_patterns,
 )
+from hermes.skills.scanner.word_search import Vocabulary
 
 _COMMAND_KEYS = (
     r"exec\w*|run|command\w*|cmd|script|scripts|shell|entrypoint|entry|hook\w*|program|args|"
@@ -247,8 +248,7 @@ def join_continued_lines(text: str) -> list[tuple[int, str]]:
 
 def _select_lines(text: str) -> Iterator[tuple[int, str, Sequence[ScanPattern]]]:
     """The lines in which a rule can match, each with these rules."""
-    lowered = text.casefold()
-    rules = _rules_with_words(frozenset(word for word in _line_rule_words() if word in lowered))
+    rules = _rules_with_words(_line_rule_words().find_present(text.casefold()))
     if not rules:
         return
     lines = join_continued_lines(text)
@@ -274,8 +274,8 @@ def _load_line_rules() -> Sequence[ScanPattern]:
 
 
 @cache
-def _line_rule_words() -> frozenset[str]:
-    return frozenset(
+def _line_rule_words() -> Vocabulary:
+    return Vocabulary(
         word
         for rule in _load_line_rules()
         for group in find_required_literals(rule.pattern)

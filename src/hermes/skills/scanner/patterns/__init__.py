@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Iterator
 from functools import cache, cached_property, lru_cache
 from itertools import product
 from pathlib import Path
-from re import _parser  # type: ignore[attr-defined]
+from re import _compiler, _parser  # type: ignore[attr-defined]
 from typing import Any
 
 from hermes.core.messages import Value
@@ -28,13 +28,14 @@ class LazyPattern:
 
     @cached_property
     def _compiled(self) -> re.Pattern[str]:
-        return re.compile(self.pattern, self.flags)
+        compiled: re.Pattern[str] = _compiler.compile(parse_pattern(self), self.flags)
+        return compiled
 
     def search(self, text: str) -> re.Match[str] | None:
         return self._compiled.search(text)
 
-    def match(self, text: str, begin: int = 0) -> re.Match[str] | None:
-        return self._compiled.match(text, begin)
+    def match(self, text: str, begin: int = 0, end: int = sys.maxsize) -> re.Match[str] | None:
+        return self._compiled.match(text, begin, end)
 
     def fullmatch(self, text: str) -> re.Match[str] | None:
         return self._compiled.fullmatch(text)
@@ -70,22 +71,36 @@ def find_word_test(text: str) -> Callable[[str], bool]:
     trigrams = collect_trigrams(text)
 
     def contains(word: str) -> bool:
-        ends = len(word) < 3 or (word[:3] in trigrams and word[-3:] in trigrams)
-        return ends and word in text
+        ends = (word[:3], word[-3:]) if len(word) > 2 else ()
+        for end in ends:
+            if end not in trigrams and " " not in end:
+                return False
+        return word in text
 
     return contains
 
 
 @lru_cache(maxsize=4)
-def collect_trigrams(text: str) -> frozenset[str]:
-    """Those within words: no word that is looked for has spaces."""
-    return frozenset(word[at : at + 3] for word in set(text.split()) for at in range(len(word) - 2))
+def collect_trigrams(text: str) -> set[str]:
+    """Those within words."""
+    return {word[at : at + 3] for word in set(text.split()) for at in range(len(word) - 2)}
+
+
+@cache
+def parse_pattern(pattern: SearchPattern) -> Any:
+    """Once for all that is asked of it: parsing takes longer than most searches."""
+    return _parser.parse(pattern.pattern, pattern.flags)
+
+
+def fold_letter(letter: str) -> str:
+    """In lower case; always one letter, so that positions stay the same."""
+    return letter.casefold()[0]
 
 
 @cache
 def find_required_literals(pattern: SearchPattern) -> LiteralGroups:
     """Groups of words without spaces, in lower case: every match contains one of each group."""
-    literals, groups = _read_sequence(_parser.parse(pattern.pattern, pattern.flags))
+    literals, groups = _read_sequence(parse_pattern(pattern))
     return (*groups, *_literal_group(literals))
 
 
@@ -103,11 +118,11 @@ def _read_sequence(nodes: Iterable[tuple[Any, Any]]) -> _Literals:
 
 def _read_node(name: str, value: Any) -> _Literals:
     if name == "LITERAL":
-        return frozenset({chr(value).casefold()}), ()
+        return frozenset({fold_letter(chr(value))}), ()
     if name in ("AT", "ASSERT", "ASSERT_NOT"):
         return frozenset({""}), ()
     if name == "IN" and len(value) <= 4 and all(str(kind) == "LITERAL" for kind, _ in value):
-        return frozenset(chr(code).casefold() for _, code in value), ()
+        return frozenset(fold_letter(chr(code)) for _, code in value), ()
     if name == "SUBPATTERN":
         return _read_sequence(value[3])
     if name == "BRANCH":

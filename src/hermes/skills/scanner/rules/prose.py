@@ -1,8 +1,8 @@
 """Checks what the text of a skill tells an agent to do, by patterns and by rules over sentences."""
 
 import re
-from bisect import bisect_right
-from collections.abc import Iterator
+from bisect import bisect_left, bisect_right
+from collections.abc import Iterable, Iterator
 from functools import cache
 
 import msgspec
@@ -11,9 +11,9 @@ from hermes.core.foreign_text import one_line
 from hermes.core.messages import Value
 from hermes.skills.scanner.finding import CODE_FENCE, ScanFinding, line_number
 from hermes.skills.scanner.literal_search import find_matches
+from hermes.skills.scanner.match_starts import find_match_starts
 from hermes.skills.scanner.patterns import (
     LazyPattern,
-    collect_trigrams,
     find_required_literals,
     load_pattern,
     load_patterns,
@@ -29,6 +29,7 @@ from hermes.skills.scanner.rules.instruction import (
     is_instruction,
     is_no_question,
 )
+from hermes.skills.scanner.word_search import Vocabulary, find_all
 
 _HTML_COMMENT = re.compile(r"<!--(.*?)-->", re.DOTALL)
 _INVISIBLE_STYLE = re.compile(
@@ -98,14 +99,14 @@ def _keep_comments(found: re.Match[str]) -> str:
 
 
 def _check_invisible_text(file: str, text: str) -> Iterator[ScanFinding]:
-    for found in _HTML_COMMENT.finditer(text):
+    for found in find_matches(_HTML_COMMENT, text):
         inside = found[1]
         line = line_number(text, found.start())
         addressed = _GIVES_ORDER.search(inside) and len(_ADDRESSES_AGENT.findall(inside)) >= 2
         if addressed or _ORDERS_AGENT.search(inside):
             cause = f"a hidden comment addresses the agent: {_excerpt(inside)}"
             yield ScanFinding("prose", file, line, cause)
-    for found in _INVISIBLE_STYLE.finditer(text):
+    for found in find_matches(_INVISIBLE_STYLE, text):
         around = text[found.start() : found.start() + 400]
         line = line_number(text, found.start())
         if len(_ADDRESSES_AGENT.findall(around)) >= 2:
@@ -188,7 +189,8 @@ def _load_sentence_rules() -> tuple[dict[str, LazyPattern], tuple[SentenceRule, 
 
 def check_sentences(file: str, text: str, purpose: DeclaredPurpose) -> Iterator[ScanFinding]:
     """`text` is normalized already; each cause is reported once per file."""
-    index = _IdeaIndex(list(split_into_sentences(text)))
+    # `re` also takes the Turkish letter for an i.
+    index = _IdeaIndex(list(split_into_sentences(text.replace("ı", "i"))))
     reported: set[str] = set()
     for rule in _load_sentence_rules()[1]:
         if rule.cause in reported or (
@@ -207,20 +209,12 @@ def check_sentences(file: str, text: str, purpose: DeclaredPurpose) -> Iterator[
 
 
 @cache
-def _idea_words_by_start() -> dict[str, set[str]]:
-    """The words that ideas need, by their first three letters."""
-    found: dict[str, set[str]] = {}
-    for pattern in _load_sentence_rules()[0].values():
-        for word in frozenset[str]().union(*find_required_literals(pattern)):
-            found.setdefault(word[:3], set()).add(word)
-    return found
-
-
-def _find_idea_words(text: str) -> frozenset[str]:
-    """Those that occur in the text."""
-    trigrams, table = collect_trigrams(text), _idea_words_by_start()
-    starts = (start for start in table if len(start) < 3 or start in trigrams)
-    return frozenset(word for start in starts for word in table[start] if word in text)
+def _load_idea_vocabulary() -> Vocabulary:
+    """The words that ideas need, and the texts with which they begin."""
+    patterns = _load_sentence_rules()[0].values()
+    needed = (group for each in patterns for group in find_required_literals(each))
+    starts = (find_match_starts(each) or frozenset() for each in patterns)
+    return Vocabulary(frozenset[str]().union(*needed, *starts))
 
 
 IdeaSpan = tuple[int, int]
@@ -243,7 +237,7 @@ class _IdeaIndex:
         self._single_starts = [0]
         for number in self._single:
             self._single_starts.append(self._single_starts[-1] + len(sentences[number].text) + 1)
-        self._present = _find_idea_words(self._single_text)
+        self._present = _load_idea_vocabulary().find_present(self._single_text)
         self._with_word: dict[str, frozenset[int]] = {}
         self._containing: list[list[int]] = [[] for _ in self._single]
         for number, each in enumerate(sentences):
@@ -251,6 +245,7 @@ class _IdeaIndex:
                 self._containing[part].append(number)
         self._candidates: dict[str, frozenset[int]] = {}
         self._spans: dict[tuple[str, int], list[IdeaSpan]] = {}
+        self._starts_of: dict[str, list[int] | None] = {}
 
     def spans_of(self, idea: str, number: int) -> list[IdeaSpan]:
         """Where the idea occurs in one sentence, as positions in the text."""
@@ -259,9 +254,31 @@ class _IdeaIndex:
         key = idea, number
         if key not in self._spans:
             begin, end = self._starts[number], self._starts[number + 1] - 1
-            found = _load_sentence_rules()[0][idea].finditer(self.text, begin, end)
-            self._spans[key] = [each.span() for each in found]
+            self._spans[key] = list(self._search_idea(idea, begin, end))
         return self._spans[key]
+
+    def _search_idea(self, idea: str, begin: int, end: int) -> Iterator[IdeaSpan]:
+        """The pattern is only tried where one of the texts stands with which it begins."""
+        pattern = _load_sentence_rules()[0][idea]
+        positions = self._find_starts(idea)
+        if positions is None:
+            yield from (each.span() for each in pattern.finditer(self.text, begin, end))
+            return
+        last_end = begin
+        for at in positions[bisect_left(positions, begin) : bisect_left(positions, end)]:
+            if at >= last_end and (found := pattern.match(self.text, at, end)):
+                last_end = found.end()
+                yield found.span()
+
+    def _find_starts(self, idea: str) -> list[int] | None:
+        if idea not in self._starts_of:
+            starts = find_match_starts(_load_sentence_rules()[0][idea])
+            known = None if starts is None else starts & self._present
+            self._starts_of[idea] = None if known is None else self._find_positions(known)
+        return self._starts_of[idea]
+
+    def _find_positions(self, starts: Iterable[str]) -> list[int]:
+        return sorted({at for start in starts for at in find_all(start, self.text)})
 
     def find_sentences(self, rule: SentenceRule) -> list[int]:
         """Sentences in which all ideas of the rule occur."""
