@@ -129,6 +129,10 @@ def test_files_that_only_describe_leave_it_a_read(
         "for d in */; do (cd $d && terraform plan); done",
         "cd sub; terraform plan",
         "terragrunt --terragrunt-working-dir sub plan",
+        "env -C sub terraform plan",
+        "sudo --chdir=sub terraform plan",
+        "timeout 9 env -C sub nice terraform plan",
+        "bash -c 'cd sub && terraform plan'",
     ],
 )
 def test_the_folder_may_be_named_by_the_command(tmp_path: Path, command: str) -> None:

@@ -38,6 +38,8 @@ class ActionStep(Value, kw_only=True, frozen=True):
     """Folders whose git repository it changes."""
     via: tuple[str, ...] = ()
     """Wrappers around it: sudo, xargs, sh -c."""
+    folder: str = ""
+    """Where it runs, if these could have chosen that: `env -C folder`."""
     why: tuple[str, ...] = ()
     target: CommandTarget = CommandTarget()
     reversible: bool = False

@@ -386,7 +386,9 @@ def _commits_key(action: Action) -> str:
 
 def _folders_searched(step: ActionStep, folders: Sequence[str]) -> tuple[str, ...]:
     """Folders in which a program may find files that it runs or reads as configuration."""
-    return tuple(dict.fromkeys((*folders, *map(posixpath.dirname, step.paths), *step.paths)))
+    own = (step.folder,) if step.folder else ()
+    above = map(posixpath.dirname, step.paths)
+    return tuple(dict.fromkeys((*folders, *own, *above, *step.paths)))
 
 
 def files_run_by(step: ActionStep, folders: Sequence[str]) -> list[str]:
@@ -414,6 +416,7 @@ def _step_from_command(intent: ToolIntent, command: SimpleCommand) -> ActionStep
         changes=command.changes,
         repositories=command.repositories,
         via=command.via,
+        folder=command.folder,
         why=(*command.why, *intent.why),
         target=command.target,
         captured=command.captured,

@@ -285,6 +285,7 @@ class ProgramCall:
             repositories=tuple(dict.fromkeys(map(display_text, self.repositories))),
             effects=frozenset(effects),
             via=tuple(map(display_text, self.via)),
+            folder=display_text(self.scope.cwd) if self.via else "",
             node=self.node,
             why=tuple(f"{effect}: {why}" for effect, why in effects.items()),
             target=self.target,

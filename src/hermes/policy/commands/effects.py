@@ -71,6 +71,8 @@ class SimpleCommand(Value, kw_only=True, frozen=True):
     """Folders whose git repository it changes."""
     effects: frozenset[str] = frozenset()
     via: tuple[str, ...] = ()
+    folder: str = ""
+    """Where it runs, if wrappers could have chosen that."""
     node: tuple[int, int] = (0, 0)
     """Byte range in the text; for a nested shell, that of the outermost command."""
     why: tuple[str, ...] = ()
