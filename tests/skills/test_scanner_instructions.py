@@ -114,7 +114,7 @@ def test_an_image_address_that_is_filled_with_data_is_stopped() -> None:
         ("pyproject.toml", 'dependencies = ["types-requests>=2.31.0.0"]\n', False),
         ("pyproject.toml", 'url = "203.0.113.77"\n', True),
         ("tests/a.py", 'x = "URL=https://a.invalid\\nNAME=b\\n"\n', False),
-        ("tests/a.py", 'x = "URL=https://a.stranger.com\\nNAME=b\\n"\n', True),
+        ("tests/a.py", 'x = "URL=https://a.stranger.com\\nNAME=b\\n"\nconnect(x)\n', True),
         ("tool/setup.py", 'import subprocess\nsubprocess.run([f"./{x}"])\n', False),
         ("setup.py", 'import setuptools, subprocess\nsubprocess.run([f"./{x}"])\n', True),
         ("package.json", '{"repository": {"url": "git+https://github.com/a/b.git"}}', False),

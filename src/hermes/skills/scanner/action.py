@@ -44,6 +44,10 @@ _SERIOUS_KINDS = frozenset({
 """Must be declared in name, description or headings."""
 _HARMLESS_KINDS = frozenset({"background"})
 """Shown, and asked for with the rest: what such a program does is judged by itself."""
+_FOREIGN_DATA_KINDS = frozenset({
+    "network", "brings", "listens", "credentials", "environment", "unreadable", "watched", "floods",
+})  # fmt: skip
+"""Without these, a Python program can only assemble code from checked parts of the skill."""
 _INEXCUSABLE_KINDS = frozenset({"floods", "shadows", "unreadable", "brings"})
 """No description excuses these."""
 _COMMON_PATH_WORDS = frozenset({
@@ -104,6 +108,8 @@ def compare_with_purpose(
 ) -> Iterator[ScanFinding]:
     """A finding for each action that the description does not declare."""
     reported: set[tuple[str, str]] = set()
+    actions = list(actions)
+    brings_data = any(each.kind in _FOREIGN_DATA_KINDS for each in actions if not each.in_document)
     for action in actions:
         network = action.kind == "network"
         loopback = network and re.match(r"localhost$|127\.|::1$", action.host)
@@ -121,6 +127,8 @@ def compare_with_purpose(
             reported.add((cause, action.file))
             text = f"{cause}: {action.detail[:80]}" if action.detail else cause
             blocks = action.kind not in _HARMLESS_KINDS
+            if action.kind == "dynamic" and action.file.endswith(".py") and not brings_data:
+                blocks = False
             yield ScanFinding("capability", action.file, action.line, text, blocks)
 
 

@@ -42,6 +42,7 @@ _JOINED_SCRIPTS = re.compile(
     r"[\u0600-\u07ff\u0900-\u0dff\U0001f000-\U0001faff\u2600-\u27bf\ufe0f\u2190-\u21ff\u2b00-\u2bff"
     r"\u0e00-\u0fff\U0001f1e6-\U0001f1ff\u2640\u2642]"
 )
+MAX_SYMBOL_CHARS = 3
 _CONFUSABLE_SCRIPTS = ("CYRILLIC", "GREEK", "ARMENIAN", "CHEROKEE", "COPTIC")
 _STYLED_LETTERS = ("MATHEMATICAL", "FULLWIDTH LATIN", "CIRCLED LATIN", "PARENTHESIZED LATIN")
 _MAX_REPEATED_CHARS = 240
@@ -128,6 +129,8 @@ def _describe_mixed_scripts(word: str) -> str:
     latin = any(letter.isascii() for letter in word)
     foreign = [name for name in names if name.startswith(_CONFUSABLE_SCRIPTS)]
     units = {"µ", "Ω", "Δ", "μ", "π", "σ", "λ"}
+    if len(word) <= MAX_SYMBOL_CHARS and all(name.startswith("GREEK") for name in foreign):
+        return ""  # a symbol of a formula
     if latin and foreign and not any(letter in units for letter in word):
         return f"{word!r} mixes alphabets that look alike"
     return ""

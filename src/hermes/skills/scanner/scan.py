@@ -92,6 +92,7 @@ _RUNS_FILE = (
     r"\b(?:follow|execute|carry out|work through)\b[^.\n]{{0,30}}{name}"
 )
 _HTTPS_HOST = re.compile(r"https://([a-z0-9-]+(?:\.[a-z0-9-]+)+)", re.IGNORECASE)
+_ANY_ADDRESS = re.compile(r"\w+://|(?<![\w.])(?:\d{1,3}\.){3}\d{1,3}(?!\w)")
 _OWN_FILE = re.compile(r"(?<![\w/])(?:assets|scripts|resources)/[\w.-]")
 _AGENT_FOLDER = re.compile(r"\.(?:hermes|claude|cursor|codex|gemini)/(?:skills/)?([\w.-]*)")
 _AGENT_SETTINGS_CAUSES = (
@@ -353,9 +354,8 @@ def _is_declared_source(each: ScanFinding, line: str, purpose: DeclaredPurpose) 
         sources = _GITHUB_REPOSITORY.findall(line.casefold())
         if sources and len(sources) == len(hosts):
             return all({*source} & set(purpose.summary.split()) for source in sources)
-        return bool(hosts) and all(
-            ".".join(host.split(".")[-2:]) in purpose.summary for host in hosts
-        )
+        encrypted = len(hosts) == len(_ANY_ADDRESS.findall(line))
+        return bool(hosts) and encrypted and all(map(purpose.names_host_prominently, hosts))
     if each.cause.startswith("it reads ") and each.cause.endswith("talks to the network"):
         secret = load_pattern("python", "secret").search(each.cause)
         return secret is not None and secret[0].casefold() in purpose.summary

@@ -1,5 +1,6 @@
 """Compares everything a skill can do, contact or embed with what its description declares."""
 
+import ast
 import re
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import PurePosixPath
@@ -21,6 +22,7 @@ from hermes.skills.scanner.other_languages import find_other_actions
 from hermes.skills.scanner.patterns import load_pattern
 from hermes.skills.scanner.purpose import DeclaredPurpose
 from hermes.skills.scanner.python.actions import find_python_actions
+from hermes.skills.scanner.python.static_values import parse_python
 from hermes.skills.scanner.shell_actions import (
     find_settings_actions,
     find_shell_actions,
@@ -87,6 +89,16 @@ _NAMED_ONLY = re.compile(
 """Messages, fields about the author, and the address of a committer: nothing connects to them."""
 _ARGUMENT_SENT = re.compile(r"\b(?:curl|wget|nc|ssh|fetch|ping|dig)\b[^\n]*\$(?:[1-9@*]|\{[1-9@*])")
 """With such a line in the file, what looks like a message may be the argument of a request."""
+_URL_TEXT = re.compile(r"(?:https?|wss?)://[^\s\"'`<>)]*")
+_PROGRAM_SUFFIXES = (".py", ".js", ".mjs", ".cjs", ".ts", ".tsx", ".bats")
+_HANDS_ON = re.compile(
+    r"subprocess|\bspawn|\bexec|\bsystem\b|popen|\bsrc\b|\bhref\b|<\w+[ >]|!\[|formula|hyperlink",
+    re.IGNORECASE,
+)
+"""It starts programs, or writes pages and sheets that load what they name."""
+_REACHING_KINDS = frozenset({
+    "network", "brings", "dynamic", "listens", "unreadable", "environment", "credentials", "stays",
+})  # fmt: skip
 _MAIL_PROGRAM = re.compile(
     r"smtp|sendmail|\bmailx?\b|mutt|mailgun|sendgrid|postmark|MIMEText|EmailMessage|nodemailer|"
     r"send_?mail|send_?message|gmail|\bses\b",
@@ -241,7 +253,8 @@ def check_hosts(
             continue
         if _is_reference_data(path, text, texts):
             continue
-        code = split_long_lines(_remove_named_only(_COMMENT_LINE.sub("", text)))
+        code = _COMMENT_LINE.sub("", _remove_docstrings(path, text))
+        code = split_long_lines(_remove_named_only(code))
         settings = is_settings_file(path) and not text.startswith("#!")
         gets = not settings and purpose.declares("network", prominently=True)
         gets = gets and not _SENDING_WORD.search(code)
@@ -255,7 +268,37 @@ def check_hosts(
             reported.add(host)
             number = host.replace(".", "").isdigit()
             cause = f"it knows the address {host!r}, which its text does not mention"
-            yield ScanFinding("capability", path, line_number(code, at), cause, number or not gets)
+            blocks = number or not (gets or _only_mentions(path, text, texts))
+            yield ScanFinding("capability", path, line_number(code, at), cause, blocks)
+
+
+def _only_mentions(path: str, text: str, texts: Sequence[tuple[str, str]]) -> bool:
+    """Whether no file of the skill acts on anything outside: then the address is data."""
+    code = _URL_TEXT.sub("", text)
+    is_program = PurePosixPath(path).suffix.casefold() in _PROGRAM_SUFFIXES
+    if not is_program or _NETWORK_WORD.search(code) or _HANDS_ON.search(code):
+        return False
+    return not any(
+        action.kind in _REACHING_KINDS
+        for other, each in texts
+        if not _is_document(other)
+        for action in find_actions(other, each)
+    )
+
+
+def _remove_docstrings(path: str, text: str) -> str:
+    """Of a Python file that does not read them itself."""
+    if not path.endswith(".py") or "__doc__" in text or "getdoc" in text:
+        return text
+    lines = text.split("\n")
+    for node in parse_python(text).nodes:
+        if not isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef):
+            continue
+        first = node.body[0] if node.body else None
+        if isinstance(first, ast.Expr) and isinstance(first.value, ast.Constant):
+            for number in range(first.lineno, (first.end_lineno or first.lineno) + 1):
+                lines[number - 1] = ""
+    return "\n".join(lines)
 
 
 def _is_document(path: str) -> bool:
