@@ -15,6 +15,7 @@ import threading
 import time
 from pathlib import Path
 
+from real_host.blind_outages import read_blind_outages
 from real_host.host_pool import HostPool
 from real_host.namespace import WATCH_HOME
 from real_host.outages import BY_NAME
@@ -38,11 +39,15 @@ DAEMONS = (
     *("postgres-connections", "shop-api-descriptor-limit", "nginx-certificate-expired"),
     *("database-name-wrong",),
 )
+BLIND = tuple(each.name for each in read_blind_outages())
+"""By an author who had not seen the playbooks."""
 PLANS = (
     Plan("web-1", "supervisord", False, tuple(map(one, SUPERVISORD[::2]))),
     Plan("web-2", "daemons", False, tuple(map(one, DAEMONS[::2]))),
     Plan("web-3", "supervisord", False, tuple(map(one, SUPERVISORD[1::2]))),
     Plan("web-4", "daemons", False, tuple(map(one, DAEMONS[1::2]))),
+    Plan("web-5", "supervisord", False, tuple(map(one, BLIND[::2]))),
+    Plan("web-6", "daemons", False, tuple(map(one, BLIND[1::2]))),
 )
 
 
