@@ -53,6 +53,26 @@ def test_the_file_that_was_refused_comes_before_others_that_the_error_names() ->
     assert proposed[0].command == "ls -ld /srv/shop/config.dat"
 
 
+def test_a_file_in_a_closed_folder_is_shown_once() -> None:
+    text = "path=/srv/shop/data\tregular file\troot\t-rw-r--r--\n"
+    text += "closed=/srv/shop\troot\tdrwx------\t/srv/shop/data\n"
+    found = parse_outputs([ScriptOutput("named", "named", text)], {"named": 1})
+    errors = ["open /srv/shop/data: Permission denied"]
+    proposed = next_commands(found, EscalationSubject(), HostSupervisors([]), errors)
+    shown = [each.command for each in proposed if "/srv/shop/data" in each.command]
+    assert shown == ["namei -l /srv/shop/data"]
+
+
+def test_an_error_about_a_file_is_none_about_a_name() -> None:
+    """`FileNotFoundError` contains the word ENOTFOUND of Node.js."""
+    subject = EscalationSubject(service="shop")
+    error = "shop.log: FileNotFoundError: [Errno 2] No such file or directory: '/srv/shop/a'"
+    (named,) = [head for name, head in named_scripts(subject, [error]) if name == "named"]
+    assert "resolver=0" in named
+    (named,) = [head for _, head in named_scripts(subject, ["getaddrinfo ENOTFOUND db.shop.lan"])]
+    assert "resolver=1" in named
+
+
 APACHE_ERROR = (
     "[Wed Nov 18 18:20:27.664161 2026] [wsgi:error] [pid 1042:tid 1112] [remote 127.0.0.1:34564]"
     " ERROR /basket OperationalError (2003, \"Can't connect to MySQL server on 'db.shop.lan'"

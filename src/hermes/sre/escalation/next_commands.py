@@ -187,8 +187,9 @@ def _named_commands(found: HostRows, errors: str) -> Iterator[NextCommand]:
     """About what the error lines name: files, pids, mounts, the sessions of a database."""
     owner = OWNER_WORDS.search(errors) is not None
     yield from _resolver_commands(found)
-    for row in found.of("closed") if owner else ():
-        yield NextCommand(f"namei -l {quote(row[3])}", "shows owner and mode of each folder")
+    closed = [row[3] for row in found.of("closed")] if owner else []
+    for path in dict.fromkeys(closed):
+        yield NextCommand(f"namei -l {quote(path)}", "shows owner and mode of each folder")
     for row in found.of("absent"):
         folder = row[1].rpartition("/")[0] or "/"
         yield NextCommand(f"ls -la {quote(folder)}", "shows what is there instead")
@@ -204,7 +205,7 @@ def _named_commands(found: HostRows, errors: str) -> Iterator[NextCommand]:
     for row in paths:
         if SETTINGS_FILE.search(row[0]) and _SETTING_WORDS.search(errors):
             yield settings_command(row[0], "shows the settings that the error names")
-        elif owner:
+        elif owner and row[0] not in closed:
             yield NextCommand(f"ls -ld {quote(row[0])}", "shows owner and mode")
 
 
