@@ -6,12 +6,13 @@ process and prints a table. CPU is the time of the process and of every child it
 from `/proc/PID/stat`. Memory is the largest of all samples of the tree: its proportional set size,
 and what it would be if no other process of the host mapped the same libraries. Samples are taken
 every few seconds, and more often while the watch has other children than usual. Those in which a
-checkpoint is signed, by a process that runs for a tenth of a second, are a row of their own.
+checkpoint is signed, by a process that runs for a tenth of a second, are a row of their own, and so
+are those in which a fork of the watch decides on its probes, and in which the state of the host is
+recorded, by a process that runs for some seconds and has its own budget (at most 0.4 % of a core).
+The measurement begins after the first recording.
 
 With `--up` it is `hermes up`: the watch with 40 probes, the schedule with its built-in jobs, the
-API and the dashboard, all of whose pages were looked at once, so that they are loaded. It is
-measured after the first recording of the state of the host, which is a process of its own and has
-its own budget (at most 0.4 % of a core).
+API and the dashboard, all of whose pages were looked at once, so that they are loaded.
 
 The first checkpoint is signed after ten minutes, or after `--sign-after` seconds. The last row has
 the events of the journal: a watch that has opened incidents was not idle. Nor is one that another
@@ -45,9 +46,9 @@ LIMITS_OF_ALL = {"cpu_percent": 1.5, "unshared_memory_mb": 120.0}
 START_TIMEOUT_S = 300.0
 WARM_UP_S, SAMPLE_S, CHILDREN_CHECK_S = 20.0, 5.0, 0.03
 TICKS_PER_S = os.sysconf("SC_CLK_TCK")
-SIGNING_MARK = b"serve_signatures"
-"""In the command line of the process that signs a checkpoint."""
 RECORDING_MARK = b"--for-watch"
+WORK = {"signing": b"serve_signatures", "recording": RECORDING_MARK}
+"""Processes that are there for a moment, by what is in their command line."""
 PROGRAM = """
 import sys
 from hermes.app.journal import upkeep
@@ -160,15 +161,19 @@ class MemorySample:
     """The memory of a process and its descendants, in MB."""
 
     def __init__(self, pid: int) -> None:
-        self.signing = False
-        proportional, unshared, own_files = 0, 0, set[str]()
+        self.work = ""
+        """What a child does that is there for a moment only."""
+        proportional, unshared, own_files, first = 0, 0, set[str](), b""
         for one in tree(pid):
             try:
                 files = mapped_files(one)
                 text = Path(f"/proc/{one}/smaps_rollup").read_text()
-                self.signing |= SIGNING_MARK in Path(f"/proc/{one}/cmdline").read_bytes()
+                command = Path(f"/proc/{one}/cmdline").read_bytes()
             except OSError:
                 continue
+            first = first or command
+            marks = {**WORK, "deciding": first} if one != pid else WORK
+            self.work = next((name for name, mark in marks.items() if mark in command), self.work)
             own_files = own_files or set(files)
             kb = {words[0]: int(words[1]) for words in map(str.split, text.splitlines()[1:])}
             proportional += kb["Pss:"]
@@ -223,12 +228,11 @@ def wait_until_started(journal: Path) -> None:
 def measure(pid: int, seconds: float) -> dict[str, float]:
     time.sleep(WARM_UP_S)
     own, own_children = cpu_seconds(pid)
-    began, proportional, unshared, signing = time.monotonic(), 0.0, 0.0, 0.0
+    names = (*WORK, "deciding")
+    began, proportional, unshared = time.monotonic(), 0.0, dict.fromkeys(("", *names), 0.0)
     for sample in samples(pid, seconds):
-        if sample.signing:
-            signing = max(signing, sample.unshared)
-        else:
-            unshared = max(unshared, sample.unshared)
+        unshared[sample.work] = max(unshared[sample.work], sample.unshared)
+        if not sample.work:
             proportional = max(proportional, sample.proportional)
     took = time.monotonic() - began
     own_after, children_after = cpu_seconds(pid)
@@ -238,8 +242,8 @@ def measure(pid: int, seconds: float) -> dict[str, float]:
         "children_cpu_percent": 100 * spent[1] / took,
         "cpu_percent": 100 * sum(spent) / took,
         "memory_mb": proportional,
-        "unshared_memory_mb": unshared,
-        "signing_memory_mb": signing,
+        "unshared_memory_mb": unshared[""],
+        **{f"{name}_memory_mb": unshared[name] for name in names},
         "last_memory_mb": MemorySample(pid).unshared,
         "seconds": took,
     }
@@ -277,8 +281,8 @@ def wait_for_first_recording(pid: int) -> None:
         time.sleep(CHILDREN_CHECK_S)
 
 
-def use_dashboard(address: str, folder: Path, env: dict[str, str], pid: int) -> None:
-    """Log in as a browser does, look at every page once, and wait until all is still again."""
+def use_dashboard(address: str, folder: Path, env: dict[str, str]) -> None:
+    """Log in as a browser does, and look at every page once."""
     command = [sys.executable, "-m", "hermes.cli", "web", "login", "--as", "alice"]
     told = subprocess.run(command, env=env, cwd=folder, capture_output=True, text=True, check=True)
     code = told.stdout.partition("code=")[2].split()[0]
@@ -287,7 +291,6 @@ def use_dashboard(address: str, folder: Path, env: dict[str, str], pid: int) -> 
         cookie = answer.headers["set-cookie"].partition(";")[0]
         for each in NAVIGATION:
             client.get(each.path, headers={"cookie": cookie}).raise_for_status()
-    wait_for_first_recording(pid)
 
 
 def main() -> int:
@@ -328,15 +331,15 @@ def main() -> int:
         journal = folder / "home/journal.db"
         wait_until_started(journal)
         if given.up:
-            use_dashboard(f"http://127.0.0.1:{port}", folder, env, child.pid)
+            use_dashboard(f"http://127.0.0.1:{port}", folder, env)
+        wait_for_first_recording(child.pid)
         found = measure(child.pid, given.seconds)
-        checkpoints = count_events(journal, "audit.signed")
-        incidents = count_events(journal, "incident.opened")
+        events = [count_events(journal, kind) for kind in ("audit.signed", "incident.opened")]
     what = "the probes that were found" if given.discover else f"{len(listed)} probes"
     print(f"{hermes.__file__}: {what}, {found['seconds']:.0f} s, load {os.getloadavg()[0]:.1f}")
     limits = LIMITS_OF_ALL if given.up else LIMITS
     print_table(found, limits)
-    print(f"  {checkpoints} checkpoints signed, {incidents} incidents opened")
+    print("  {} checkpoints signed, {} incidents opened".format(*events))
     return 0 if all(found[key] <= limit for key, limit in limits.items()) else 1
 
 
