@@ -47,7 +47,8 @@ if TYPE_CHECKING:
     from hermes.policy.rules.evaluation import RuleSet
 
 
-FORK_TIMEOUT_S = 20.0
+FORK_TIMEOUT_S = 60.0
+"""Seconds for decisions that take a third of one: the host may be very busy."""
 
 
 class LazyPolicy:
