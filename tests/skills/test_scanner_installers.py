@@ -49,6 +49,7 @@ def test_an_address_that_no_program_reaches_asks_for_a_look() -> None:
     [
         "import subprocess\nsubprocess.run(['git', 'push', LINK])\n",
         "open('a.html', 'w').write('<img src=' + LINK + '>')\n",
+        "import webbrowser\nwebbrowser.open(LINK)\n",
         "import urllib.request\nurllib.request.urlopen(LINK)\n",
     ],
 )

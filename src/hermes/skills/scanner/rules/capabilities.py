@@ -92,7 +92,8 @@ _ARGUMENT_SENT = re.compile(r"\b(?:curl|wget|nc|ssh|fetch|ping|dig)\b[^\n]*\$(?:
 _URL_TEXT = re.compile(r"(?:https?|wss?)://[^\s\"'`<>)]*")
 _PROGRAM_SUFFIXES = (".py", ".js", ".mjs", ".cjs", ".ts", ".tsx", ".bats")
 _HANDS_ON = re.compile(
-    r"subprocess|\bspawn|\bexec|\bsystem\b|popen|\bsrc\b|\bhref\b|<\w+[ >]|!\[|formula|hyperlink",
+    r"subprocess|webbrowser|\bspawn|\bexec|\bsystem\b|popen|"
+    r"\bsrc\b|\bhref\b|<\w+[ >]|!\[|formula|hyperlink",
     re.IGNORECASE,
 )
 """It starts programs, or writes pages and sheets that load what they name."""
