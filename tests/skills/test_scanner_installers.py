@@ -66,3 +66,37 @@ def test_an_address_in_a_docstring_is_a_comment() -> None:
 def test_a_symbol_of_a_formula_is_no_spoofed_word() -> None:
     assert not looked("Explains returns.", body="The variance αP grows.").blocked
     assert looked("Explains returns.", body="Log in to pαypal now.").blocked
+
+
+LOADS = """import importlib.util
+from pathlib import Path
+spec = importlib.util.spec_from_file_location("part", {path})
+part = importlib.util.module_from_spec(spec)
+spec.loader.exec_module(part)
+"""
+
+
+def test_a_program_that_loads_another_file_of_the_skill_asks_for_a_look() -> None:
+    for folder in ("Path(__file__).parent", "Path(__file__).parents[1] / 'lib'"):
+        own = LOADS.format(path=f'{folder} / "part.py"')
+        assert looked("Counts words.", ("scripts/count.py", own)).verdict == "look"
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        '"/tmp/part.py"',
+        '"~/part.py"',
+        'Path.home() / "part.py"',
+        'Path(__import__("tempfile").gettempdir()) / "part.py"',
+        "__import__('sys').argv[1]",
+        'Path(__file__).parent / "../../other/part.py"',
+        'Path(__file__).parents[3] / "part.py"',
+        'Path(__file__).parent.parent.parent / "part.py"',
+        'Path.cwd() / "part.py"',
+        "input()",
+    ],
+)
+def test_a_program_that_loads_code_from_elsewhere_stops_a_skill(path: str) -> None:
+    text = LOADS.format(path=path)
+    assert looked("Counts words.", ("scripts/count.py", text)).blocked

@@ -47,7 +47,7 @@ _HARMLESS_KINDS = frozenset({"background"})
 _FOREIGN_DATA_KINDS = frozenset({
     "network", "brings", "listens", "credentials", "environment", "unreadable", "watched", "floods",
 })  # fmt: skip
-"""Without these, a Python program can only assemble code from checked parts of the skill."""
+"""Without these, a program that names no other files assembles code from parts of the skill."""
 _INEXCUSABLE_KINDS = frozenset({"floods", "shadows", "unreadable", "brings"})
 """No description excuses these."""
 _COMMON_PATH_WORDS = frozenset({
@@ -79,6 +79,8 @@ class SkillAction(Value, frozen=True):
     """Local data is sent."""
     in_document: bool = False
     """In the document itself, where the reader sees it."""
+    own_files: bool = False
+    """Code that a program assembles, which names no file outside of the skill."""
 
 
 def find_host(text: str) -> str:
@@ -127,9 +129,8 @@ def compare_with_purpose(
             reported.add((cause, action.file))
             text = f"{cause}: {action.detail[:80]}" if action.detail else cause
             blocks = action.kind not in _HARMLESS_KINDS
-            if action.kind == "dynamic" and action.file.endswith(".py") and not brings_data:
-                blocks = False
-            yield ScanFinding("capability", action.file, action.line, text, blocks)
+            checked = action.own_files and not brings_data
+            yield ScanFinding("capability", action.file, action.line, text, blocks and not checked)
 
 
 def _is_declared(action: SkillAction, purpose: DeclaredPurpose) -> bool:

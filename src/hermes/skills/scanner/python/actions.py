@@ -6,6 +6,8 @@ import sys
 from collections.abc import Iterator
 from functools import lru_cache
 
+from msgspec.structs import replace
+
 from hermes.skills.scanner.action import SkillAction, find_host
 from hermes.skills.scanner.deobfuscation import unfold_shell
 from hermes.skills.scanner.patterns import load_pattern, read_popular_packages
@@ -41,6 +43,13 @@ _REMOVING_CALLS = frozenset({
     "shutil.rmtree", "os.remove", "os.unlink", "os.removedirs", "os.rmdir",
     "send2trash.send2trash",
 })  # fmt: skip
+_OUTSIDE_PATH = re.compile(r"[/~\\]|[A-Za-z]:\\|\.\.|\$")
+_ABOVE = re.compile(r"\bparents\[(\d+)\]")
+_FOREIGN_INPUT = re.compile(
+    r"^(?:input|tempfile\..*|sys\.(?:stdin|argv).*|os\.(?:getenv|getcwd|environ.*|path\.expand\w+))$"
+    r"|\.(?:expanduser|home|cwd|parse_args|parse_known_args)$"
+)
+"""By which a program gets paths or texts of others."""
 _OUTPUT_PATH = re.compile(
     r"(?:^|[/_\W])(?:te?mp_?\w*|out|output|build|dist|cache|work|workdir|target|scratch|stag\w*|"
     r"lock|pid|marker|partial|part|__pycache__|node_modules|unpacked|extract\w*|dest\w*|test\w*|"
@@ -216,11 +225,24 @@ class _PythonActionReader:
             library = first is not None and self._names.resolve_path(first).startswith("lib")
             given = name.startswith("runpy.") and self._is_command_line_value(first)
             if not plain and not given and not (name == "ctypes.CDLL" and library):
-                yield self._build_action("dynamic", node, ast.unparse(node))
+                found = self._build_action("dynamic", node, ast.unparse(node))
+                yield replace(found, own_files=not self._names_other_files())
         elif name in ("getattr", "builtins.getattr") and first is not None and len(node.args) > 1:
             known = isinstance(self._module.fold(node.args[1]), str)
             if self._names.full_name(first) in _POWERFUL_MODULES and not known:
                 yield self._build_action("unreadable", node, ast.unparse(node))
+
+    def _names_other_files(self) -> bool:
+        """Return whether it may read what is not part of the skill, or what somebody gives it."""
+        if any(_OUTSIDE_PATH.match(each.value) for each in self._module.strings):
+            return True
+        depth = self._file.count("/") + 1
+        source = ast.unparse(self._module.tree)
+        above = rf"(?:\.parent\b){{{depth + 1}}}|(?:dirname\(){{{depth + 1}}}"
+        if re.search(above, source) or any(int(n) >= depth for n in _ABOVE.findall(source)):
+            return True
+        names = (n for n in self._module.nodes if isinstance(n, ast.Attribute | ast.Name))
+        return any(_FOREIGN_INPUT.search(self._names.full_name(each)) for each in names)
 
     def _is_command_line_value(self, node: ast.expr | None) -> bool:
         """Return whether it comes from the command line, so the user chose it."""
