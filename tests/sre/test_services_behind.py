@@ -28,7 +28,9 @@ from hermes.sre.escalation.dependencies import (
     Dependency,
     find_dependencies,
     has_own_cause,
+    is_named,
     points_to,
+    ports_of_services,
     uses,
 )
 from hermes.sre.escalation.host_scripts import (
@@ -147,7 +149,7 @@ async def escalate(
 @pytest.mark.anyio
 async def test_the_error_of_the_service_behind_a_proxy_is_told_with_its_log(tmp_path: Path) -> None:
     port, behind = free_port(), free_port()
-    error = f"{datetime.now(UTC):%Y-%m-%d %H:%M:%S}Z ERROR /: KeyError: 'price'"
+    error = f"{datetime.now(UTC):%Y-%m-%d %H:%M:%S}Z ERROR /: KeyError: no {tmp_path}/price.txt"
     with backend(tmp_path, behind, error), proxy(tmp_path, port, behind):
         assert b" 500 " in get(port)
         told = await escalate(Host(tmp_path), "frontgate", port)
@@ -155,10 +157,15 @@ async def test_the_error_of_the_service_behind_a_proxy_is_told_with_its_log(tmp_
     texts = [each.text for each in shown]
     title = f"stockroom, port {behind} (named in {tmp_path}/proxy.conf): pid "
     assert texts[0].startswith(title), told
-    assert "KeyError: 'price'" in texts[1]
+    assert "KeyError: no " in texts[1]
+    assert texts[2] == f"{tmp_path}/price.txt does not exist"
     assert all(each.evidence for each in shown)
-    commands = [each.text for each in told if each.about == "command"]
-    assert commands[0].startswith(f"tail -n 50 {tmp_path}/stockroom.log  # stockroom: ")
+    commands = [each.text.split("  # ") for each in told if each.about == "command"]
+    assert commands[0] == [f"ls -la {tmp_path}", "stockroom: shows what is there instead"]
+    assert commands[1] == [
+        f"tail -n 50 {tmp_path}/stockroom.log",
+        "stockroom: shows more of its log",
+    ]
 
 
 @pytest.mark.anyio
@@ -235,7 +242,7 @@ def test_a_listener_that_only_an_error_names_is_found() -> None:
     shop = EscalationSubject(service="shop", ports=(8000,))
     found = rows("listener=6379\t9\tredis-server\nlistener=5432\t10\tpostgres")
     errors = ["shop.log: OSError: redis: -NOAUTH Authentication required."]
-    (known,) = find_dependencies(found, shop, (), errors)
+    (known,) = find_dependencies(found, shop, {}, errors)
     assert (known.service, known.at, known.source) == ("redis-server", "6379", ERRORS)
 
 
@@ -243,9 +250,10 @@ def test_what_does_not_run_comes_first_unless_nothing_says_that_it_should() -> N
     shop = EscalationSubject(service="shop")
     idle = HostUnit(name="ssh", kind="sysvinit", state="inactive")
     found = rows("needs=5432\tconnected\tyes\t10\tpostgres", idle, DOWN)
-    known = [each.service for each in find_dependencies(found, shop, ("nginx", "redis"), [])]
+    others = {"nginx": "80", "redis": "6379"}
+    known = [each.service for each in find_dependencies(found, shop, others, [])]
     assert known == ["redis", "postgres", "nginx"]
-    assert [each.service for each in find_dependencies(found, shop, (), [])] == ["postgres"]
+    assert [each.service for each in find_dependencies(found, shop, {}, [])] == ["postgres"]
 
 
 def test_a_service_that_accepts_no_connections_has_its_own_cause() -> None:
@@ -253,3 +261,21 @@ def test_a_service_that_accepts_no_connections_has_its_own_cause() -> None:
     process = "process=7\t1\tS\t9\tinit\tpython\tpython shop.py\n"
     assert not has_own_cause(rows(f"{process}queue=8000\t00000003\nqueue=80\t00000017"), shop)
     assert has_own_cause(rows(f"{process}queue=8000\t00000041"), shop)
+
+
+def test_the_port_of_a_service_that_does_not_run_is_that_of_its_checks() -> None:
+    checks = {"postgres-5432", "port-5432", "http-8000-health", "redis-6379"}
+    failing = ports_of_services({"postgres", "nginx", "redis-server"}, checks)
+    assert failing == {"postgres": "5432", "nginx": "", "redis-server": "6379"}
+    errors = ["shop.log: connection to server at 127.0.0.1, port 5432 failed: Connection refused"]
+    gone = HostUnit(name="postgres", kind="daemon", state="inactive")
+    known = find_dependencies(rows("", gone), EscalationSubject(service="shop"), failing, errors)
+    assert (known[0].service, known[0].at, known[0].down) == ("postgres", "5432", True)
+    assert is_named(known[0], errors)
+
+
+def test_a_replica_without_a_master_does_not_fail_because_of_others() -> None:
+    process = "process=7\t1\tS\t9\tinit\tredis-server\tredis-server\n"
+    redis = EscalationSubject(service="redis", kind="redis", ports=(6379,))
+    assert not has_own_cause(rows(process), redis)
+    assert has_own_cause(rows(process), structs.replace(redis, replica=True))

@@ -25,6 +25,7 @@ from hermes.sre.assessment.host_state import LastError, read_last_error
 from hermes.sre.assessment.symptoms import Assessment, related_symptoms
 from hermes.sre.checks import run_concurrently
 from hermes.sre.context import IncidentContext, IncidentWork
+from hermes.sre.escalation.dependencies import ports_of_services
 from hermes.sre.escalation.host_scripts import (
     HostRows,
     escalation_subject,
@@ -151,8 +152,10 @@ async def collect_escalation(work: IncidentWork, incident: Incident) -> tuple[Es
         else:
             await collector.collect(incident.outage_began_at, tuple(incident.parts))
             make = partial(ServiceCollector, work, execute, listed)
-            failing = {*incident.parts, *work.context.other_problems(work.details).services}
-            behind = await find_services_behind(collector, make, sorted(failing - {""}))
+            others = work.context.other_problems(work.details)
+            services = {*incident.parts, *others.services} - {""}
+            failing = ports_of_services(services, {*others.checks, *(incident.failing or ())})
+            behind = await find_services_behind(collector, make, failing)
     except StoreError:
         raise
     except HermesError as error:

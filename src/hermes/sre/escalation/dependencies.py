@@ -5,7 +5,7 @@ one that fails at the same time may have to do with it, which is said in these w
 """
 
 import re
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 
 from msgspec.structs import replace
 
@@ -72,10 +72,11 @@ def down_units(listing: UnitListing, service: str) -> Iterator[HostUnit]:
 
 
 def find_dependencies(
-    found: HostRows, subject: EscalationSubject, failing: Collection[str], errors: Sequence[str]
+    found: HostRows, subject: EscalationSubject, failing: Mapping[str, str], errors: Sequence[str]
 ) -> list[Dependency]:
     """What does not run comes first, then what it uses, then what else fails. `failing`: the
-    services that fail at the same time; `errors`: its error lines."""
+    services that fail at the same time, with the port that their checks name; `errors`: its error
+    lines."""
     used = [
         each
         for each in _used(found, subject, errors)
@@ -84,14 +85,14 @@ def find_dependencies(
     known = [*{each.at: each for each in used}.values()]
     units = HostRow((), found.answered.get("units", 0))
     down = [
-        Dependency(service=each.name, down=True, row=units)
+        Dependency(service=each.name, at=_port_of(each.name, failing), down=True, row=units)
         for each in down_units(found.listing, subject.service)
         if _is_any(each.name, failing) or _names(errors, each.name)
     ]
     known = [each for each in known if not _is_any(each.service, (e.service for e in down))]
     others = [
-        Dependency(service=each)
-        for each in failing
+        Dependency(service=each, at=port)
+        for each, port in failing.items()
         if not _is_any(each, (other.service for other in (*known, *down)))
     ]
     return [*down, *sorted(known, key=lambda each: not each.down), *others]
@@ -123,20 +124,37 @@ def _used(
         yield replace(describe(row, row[1], row[3], row[4]), down=not row[2])
 
 
+def ports_of_services(services: Iterable[str], checks: Collection[str]) -> dict[str, str]:
+    """The port of each service by the names of checks, such as redis-6379; empty where none has
+    it."""
+    named = [each.rpartition("-") for each in sorted(checks)]
+    return {
+        service: next(
+            (p for name, _, p in named if p.isdigit() and same_service(name, service)), ""
+        )
+        for service in sorted(services)
+    }
+
+
+def _port_of(service: str, failing: Mapping[str, str]) -> str:
+    return next((port for each, port in failing.items() if same_service(each, service)), "")
+
+
 def _is_any(service: str, names: Iterable[str]) -> bool:
     return any(same_service(service, each) for each in names)
 
 
 def has_own_cause(found: HostRows, subject: EscalationSubject) -> bool:
-    """Whether its processes show why it fails: they do not run, are stopped, accept no connections,
-    or something keeps them from it."""
+    """Whether it shows itself why it fails: its processes do not run, are stopped, accept no
+    connections, something keeps them from it, or it is a replica without a master."""
     processes = found.of("process")
     stopped = any(row[2] in ("T", "t") for row in processes)
     gone = bool(subject.service) and not processes and "processes" in found.answered
     own = {str(port) for port in subject.ports}
     queues = (int(row[1], 16) for row in found.of("queue") if row[0] in own)
     waits = any(length >= MIN_WAITING for length in queues)
-    return gone or stopped or waits or bool(found.of("killer") or found.of("firewall"))
+    kept = found.of("killer") or found.of("firewall")
+    return gone or stopped or waits or subject.replica or bool(kept)
 
 
 def points_to(each: Dependency, subject: EscalationSubject, errors: Sequence[str]) -> bool:

@@ -1,6 +1,6 @@
 """Collects the facts about one service of a host, which fails or which another one uses."""
 
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 
 from msgspec.structs import replace
@@ -177,8 +177,9 @@ class ServiceCollector:
     def has_own_cause(self) -> bool:
         return has_own_cause(self.found, self.subject)
 
-    def dependencies(self, failing: Collection[str]) -> Iterator[Dependency]:
-        """The services that its facts lead to. `failing`: those that fail at the same time."""
+    def dependencies(self, failing: Mapping[str, str]) -> Iterator[Dependency]:
+        """The services that its facts lead to. `failing`: those that fail at the same time, with
+        their ports."""
         errors = self.error_texts
         for each in find_dependencies(self.found, self.subject, failing, errors):
             if points_to(each, self.subject, errors):

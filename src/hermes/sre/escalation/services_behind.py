@@ -1,6 +1,6 @@
 """Follows a failing service to the one behind it that shows why: its facts and its commands."""
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from msgspec.structs import replace
@@ -15,7 +15,7 @@ from hermes.sre.escalation.service_collector import ServiceCollector
 from hermes.sre.policies import is_read_only
 
 MAX_BEHIND, MAX_LOOKS = 2, 4
-MAX_ERRORS_BEHIND = 2
+MAX_ERRORS_BEHIND = MAX_FILES_BEHIND = 2
 
 
 @dataclass(frozen=True)
@@ -48,6 +48,7 @@ class ServiceBehind:
         texts = [(f"{dependency.title}: {head}", evidence)]
         texts += [(e.text, e.evidence) for e in states[1:] if e.about == "obstacle"]
         texts += [(e.text, e.evidence) for e in facts if e.about == "error"][-MAX_ERRORS_BEHIND:]
+        texts += [(e.text, e.evidence) for e in facts if e.about == "file"][:MAX_FILES_BEHIND]
         texts += [(e.text, e.evidence) for e in facts if e.about == "port" and WAITING in e.text]
         if other is not None:
             for path in changed_files(other.found, dependency.service, other.began_at)[:1]:
@@ -60,10 +61,10 @@ class ServiceBehind:
 async def find_services_behind(
     first: ServiceCollector,
     make: Callable[[EscalationSubject], ServiceCollector],
-    failing: Sequence[str],
+    failing: Mapping[str, str],
 ) -> Sequence[ServiceBehind]:
     """Follow what a service waits for, up to the one that shows why. `failing`: the services that
-    fail at the same time."""
+    fail at the same time, with their ports."""
     found: list[ServiceBehind] = []
     current, looks, seen = first, 0, {first.subject.service}
     while len(found) < MAX_BEHIND and not current.has_own_cause:
