@@ -363,6 +363,8 @@ def test_a_failing_check_that_the_errors_name_is_related() -> None:
     at = f"{records[1].event.at:%H:%M:%S} UTC"
     assert (found.text, found.evidence) == (f"redis-16379 failed, too: no (at {at})", (2,))
     assert not list(related_lines(records, details, ["ValueError"]))
+    same = structs.replace(details, title="web: no")  # the title says it already
+    assert not list(related_lines(records, same, ["redis: connection refused"]))
 
 
 @pytest.mark.skipif(not BUSYBOX.exists(), reason="needs busybox")

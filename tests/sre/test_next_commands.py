@@ -14,7 +14,8 @@ from hermes.sre.escalation.host_scripts import (
     named_scripts,
     parse_outputs,
 )
-from hermes.sre.escalation.next_commands import next_commands
+from hermes.sre.escalation.next_commands import LOGIN_VIEWS, STATE_VIEWS, next_commands
+from hermes.sre.policies import is_read_only
 
 
 def test_no_restart_is_proposed_while_the_configuration_would_prevent_the_start() -> None:
@@ -51,6 +52,27 @@ def test_the_file_that_was_refused_comes_before_others_that_the_error_names() ->
         found, EscalationSubject(service="shop"), HostSupervisors([]), errors, ()
     )
     assert proposed[0].command == "ls -ld /srv/shop/config.dat"
+
+
+def test_a_refused_login_leads_to_the_settings_without_their_secrets() -> None:
+    found = parse_outputs([ScriptOutput("p", "p", REDIS_PROCESS)], {"p": 1})
+    subject = EscalationSubject(service="redis-server", login_refused=True)
+    proposed = [each.command for each in next_commands(found, subject, HostSupervisors([]))]
+    assert proposed[0] == LOGIN_VIEWS["redis"][0]
+    assert all(is_read_only(command) for command, _ in LOGIN_VIEWS.values())
+
+
+def test_a_service_that_accepts_nothing_is_not_asked() -> None:
+    """Whoever asks it waits, too."""
+    redis = EscalationSubject(service="redis", ports=(6379,))
+    asked = STATE_VIEWS["redis"][0]
+    for more, stopped in (("", False), ("queue=6379\t00000041", True)):
+        found = parse_outputs([ScriptOutput("p", "p", f"{REDIS_PROCESS}{more}")], {"p": 1})
+        proposed = [each.command for each in next_commands(found, redis, HostSupervisors([]))]
+        assert (asked not in proposed) is stopped
+
+
+REDIS_PROCESS = "process=7\t1\tS\t9\tinit\tredis-server\tredis-server\n"
 
 
 def test_a_file_in_a_closed_folder_is_shown_once() -> None:

@@ -220,6 +220,8 @@ def test_an_error_about_something_else_leads_to_no_other_service() -> None:
     for each in (down, used):
         assert not points_to(each, shop, ["shop.log: KeyError: 'price'"])
         assert points_to(each, shop, ["shop.log: connection refused"])
+    assert used.subject(["OSError: redis: -NOAUTH Authentication required."]).login_refused
+    assert not used.subject(["connection refused"]).login_refused
     assert points_to(used, shop, ["shop.log: FATAL at port 5432: no pg_hba.conf entry"])
     assert not points_to(Dependency(service="nginx"), shop, ["shop.log: connection refused"])
 

@@ -231,7 +231,8 @@ def related_lines(
     for seq, event in last.values():
         words = {*_WORD.findall(event.check.casefold())}
         about_own = words & {details.service.casefold(), *map(str, subject.ports)}
-        if not event.ok and not event.unknown and not about_own and words & named:
+        told = event.detail in details.title
+        if not event.ok and not event.unknown and not (about_own or told) and words & named:
             text = _dated(f"{event.check} failed, too: {event.detail}", event)
             yield EscalationLine(about="related", text=text, evidence=(seq,))
 

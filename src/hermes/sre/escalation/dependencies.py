@@ -17,10 +17,9 @@ from hermes.sre.escalation.host_scripts import (
     HostRows,
     named_ports,
 )
+from hermes.sre.escalation.service_identity import accepts_nothing
 
 MIN_NAME_CHARS = 3
-MIN_WAITING = 5
-"""Connections that nobody accepts; a busy service has a few at any moment."""
 CONNECTED, ERRORS = "connected", "its errors"
 """Sources of a dependency; others are files."""
 _NAME = re.compile(r"[a-z][a-z0-9_-]*")
@@ -32,6 +31,11 @@ _CONNECTION_WORDS = re.compile(
 ANSWER_KINDS = ("http", "answers", "log", "tls")
 """Kinds of checks that may fail although the service itself is well."""
 _REPLICA_WORDS = re.compile(r"read ?only (?:replica|slave)|MASTERDOWN", re.IGNORECASE)
+_LOGIN_WORDS = re.compile(
+    r"NOAUTH|WRONGPASS|NOPERM|authentication (?:failed|required)|access denied for user"
+    r"|login failed|invalid (?:username or )?password",
+    re.IGNORECASE,
+)
 
 
 class Dependency(Value, kw_only=True, frozen=True):
@@ -61,6 +65,7 @@ class Dependency(Value, kw_only=True, frozen=True):
             ports=(int(self.at),) if self.at.isdigit() else (),
             pids=(self.pid,) if self.pid else (),
             replica=any(map(_REPLICA_WORDS.search, errors)),
+            login_refused=any(map(_LOGIN_WORDS.search, errors)),
         )
 
 
@@ -147,14 +152,9 @@ def _is_any(service: str, names: Iterable[str]) -> bool:
 def has_own_cause(found: HostRows, subject: EscalationSubject) -> bool:
     """Whether it shows itself why it fails: its processes do not run, are stopped, accept no
     connections, something keeps them from it, or it is a replica without a master."""
-    processes = found.of("process")
-    stopped = any(row[2] in ("T", "t") for row in processes)
-    gone = bool(subject.service) and not processes and "processes" in found.answered
-    own = {str(port) for port in subject.ports}
-    queues = (int(row[1], 16) for row in found.of("queue") if row[0] in own)
-    waits = any(length >= MIN_WAITING for length in queues)
+    gone = bool(subject.service) and not found.of("process") and "processes" in found.answered
     kept = found.of("killer") or found.of("firewall")
-    return gone or stopped or waits or subject.replica or bool(kept)
+    return gone or accepts_nothing(found, subject) or subject.replica or bool(kept)
 
 
 def points_to(each: Dependency, subject: EscalationSubject, errors: Sequence[str]) -> bool:

@@ -112,6 +112,8 @@ class EscalationSubject(Value, kw_only=True, frozen=True):
     slow: bool = False
     replica: bool = False
     """A redis that is a replica does not take writes, or its master does not answer."""
+    login_refused: bool = False
+    """It does not accept the password of a service that uses it."""
     logs: tuple[str, ...] = ()
     """Log files that its supervisor names, or that its processes have open."""
     unit: str = ""

@@ -14,6 +14,7 @@ from hermes.sre.escalation.host_scripts import (
     HostRows,
 )
 from hermes.sre.escalation.service_identity import (
+    accepts_nothing,
     foreign_holders,
     hidden_holders,
     missing_listeners,
@@ -37,6 +38,18 @@ STATE_VIEWS = {
     "postgres": (_SESSIONS, "shows its sessions, and what each waits for"),
 }
 """What a service tells of itself while it answers."""
+_ROLES = (
+    'runuser -u postgres -- psql -xc "select rolname, rolcanlogin, rolvaliduntil from pg_roles'
+    " where rolname !~ '^pg_'\""
+)
+LOGIN_VIEWS = {
+    "redis": (
+        "grep -noE '^ *(requirepass|aclfile|user|include)' /etc/redis/redis.conf",
+        "shows whether its settings demand a password, without it",
+    ),
+    "postgres": (_ROLES, "shows who may log in, and until when"),
+}
+"""About logins, without secrets."""
 OWNER_WORDS = re.compile(r"denied|permission|permitted|owner", re.IGNORECASE)
 SETTINGS_FILE = re.compile(
     r"\.(?:conf|cnf|cfg|ini|ya?ml|toml|env|json|properties)$|/env$|^/etc/default/"
@@ -122,11 +135,14 @@ def _reading_commands(
         yield NextCommand(command, "shows what was started last: something killed it")
         yield NextCommand("dmesg | grep -i 'killed process'", "shows whether the kernel did it")
     runs = bool(found.of("process"))
+    if subject.login_refused:
+        views = [LOGIN_VIEWS[each] for each in LOGIN_VIEWS if same_service(each, subject.service)]
+        yield from (NextCommand(*view) for view in views)
     tests = [CONFIG_TESTS[each] for each in CONFIG_TESTS if same_service(each, subject.service)]
     views = [STATE_VIEWS[each] for each in STATE_VIEWS if same_service(each, subject.service)]
     if not runs:
         yield from (NextCommand(test, "checks its configuration") for test in tests)
-    else:
+    elif not accepts_nothing(found, subject):  # else they would wait, too
         yield from (NextCommand(*view) for view in views)
     yield from _log_commands(found, unit, supervisors)
     yield from (NextCommand(test, "checks its configuration") for test in tests)
@@ -155,9 +171,7 @@ def _resource_commands(found: HostRows, subject: EscalationSubject) -> Iterator[
 def _port_commands(
     found: HostRows, subject: EscalationSubject, errors: str
 ) -> Iterator[NextCommand]:
-    own = {str(port) for port in subject.ports}
-    waiting = {row[0] for row in found.of("queue") if row[1].strip("0")} & own
-    for row in found.of("process")[:1] if waiting else ():
+    for row in found.of("process")[:1] if accepts_nothing(found, subject) else ():
         command = f"ps -L -o pid,stat,wchan:25,etime,args -p {row[0]}"
         yield NextCommand(command, "shows what it waits for: it accepts no connections")
     for row in foreign_holders(found, subject):
@@ -249,7 +263,8 @@ def _replica_commands(subject: EscalationSubject) -> list[NextCommand]:
 
 def _ends_of_killers(found: HostRows) -> Iterator[NextCommand]:
     if pids := [row[0] for row in found.of("killer")]:
-        yield NextCommand(f"kill {' '.join(pids)}", "ends what kills it, if nobody needs that")
+        what = "ends what kills it, if nobody needs that; then start the service"
+        yield NextCommand(f"kill {' '.join(pids)}", what)
 
 
 def _ends_of_holders(holders: Sequence[HostRow]) -> Iterator[NextCommand]:

@@ -17,6 +17,8 @@ from hermes.sre.escalation.host_scripts import EscalationSubject, HostRow, HostR
 LISTENS_BEFORE = timedelta(minutes=10)
 """A process that took the port later may be another program that took it from the service."""
 
+MIN_WAITING = 5
+"""Connections that nobody accepts; a busy service has a few at any moment."""
 _IN_USE_WORDS = re.compile(r"already in use|could not bind", re.IGNORECASE)
 
 
@@ -91,3 +93,11 @@ def missing_listeners(found: HostRows, subject: EscalationSubject) -> list[HostR
     """Ports that error lines name and at which nothing listens."""
     own = {str(port) for port in subject.ports}
     return [row for row in found.of("free") if row[0] not in own]
+
+
+def accepts_nothing(found: HostRows, subject: EscalationSubject) -> bool:
+    """Whether its processes are stopped, or connections to its ports wait."""
+    own = {str(port) for port in subject.ports}
+    waiting = (int(row[1], 16) for row in found.of("queue") if row[0] in own)
+    stopped = any(row[2] in ("T", "t") for row in found.of("process"))
+    return stopped or any(length >= MIN_WAITING for length in waiting)
