@@ -60,6 +60,12 @@ def choose(arguments: argparse.Namespace) -> list[Plan]:
     plans = QUICK if arguments.quick else (*PLANS, *BLIND)
     terms = Terms(state=not arguments.without_state, respect_people=arguments.respect_people)
     only, chosen = arguments.only, []
+    if arguments.manager:  # the same outages as under supervisord
+        plans = tuple(
+            replace(each, manager=arguments.manager)
+            for each in plans
+            if each.manager == "supervisord"
+        )
     for plan in (each.under(terms, kills=not arguments.without_kills) for each in plans):
         kinds = {name: BY_NAME[name].kind for scene in plan.scenes for name in scene.outages}
         scenes = tuple(
@@ -195,6 +201,7 @@ def main() -> int:
     )
     parser.add_argument("--quick", action="store_true", help="5 outages, less than two minutes")
     parser.add_argument("--only", help="kinds, outages, hosts or managers, with commas between")
+    parser.add_argument("--manager", choices=MANAGERS, help="instead of supervisord; no others")
     parser.add_argument("--without-state", action="store_true", help="without a known good state")
     parser.add_argument(
         "--respect-people", action="store_true", help="without the rule for reverts"

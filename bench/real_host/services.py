@@ -1,10 +1,18 @@
-"""nginx, redis, PostgreSQL and the shop on one host, under supervisord or as plain daemons."""
+"""nginx, redis, PostgreSQL and the shop on one host: supervisord, plain daemons or containers."""
 
 import subprocess
 import sys
 import time
 from pathlib import Path
 
+from real_host.containers import (
+    container_pids,
+    create_container,
+    keep_stopped,
+    kill_engine,
+    start_container,
+    start_engine,
+)
 from real_host.namespace import CommandError, Namespace
 
 POSTGRES_BIN = max(Path("/usr/lib/postgresql").glob("*/bin"), default=Path("/nonexistent"))
@@ -12,7 +20,7 @@ POSTGRES_DATA = f"/var/lib/postgresql/{POSTGRES_BIN.parent.name}/main"
 API_SOURCE = Path(__file__).with_name("shop_api.py")
 SUPERVISOR_CACHE = Path.home() / ".cache" / "hermes-bench" / "supervisor"
 SERVICES = ("postgres", "redis", "shop-api", "nginx")
-MANAGERS = ("supervisord", "daemons")
+MANAGERS = ("supervisord", "daemons", "docker")
 START_TIMEOUT_S = 20.0
 
 NGINX = """\
@@ -209,6 +217,11 @@ echo hello > /srv/www/static/hello.html
             if check and "ERROR" in done.stdout and "already started" not in done.stdout:
                 raise CommandError(f"{self.host.name}: {name}: {done.stdout}")
             return
+        if self.manager == "docker":
+            problem = start_container(self.host, name)
+            if check and "rror" in problem:
+                raise CommandError(f"{self.host.name}: {name}: {problem}")
+            return
         if self.pids(name):
             return
         spec = self._foreground(name)
@@ -226,6 +239,9 @@ echo hello > /srv/www/static/hello.html
         """Stop a service in an orderly way, as a person would."""
         if self.manager == "supervisord":
             self.host.run(f"supervisorctl stop {name}", check=False)
+            return
+        if self.manager == "docker":
+            self.host.run(f"docker stop -t 5 {name}", check=False)
             return
         script = {
             "postgres": "setpriv --reuid postgres --regid postgres --clear-groups "
@@ -247,6 +263,8 @@ echo hello > /srv/www/static/hello.html
             self.host.run(f"kill -{signal} {pids}; {wait}", check=False)
 
     def pids(self, name: str) -> list[int]:
+        if self.manager == "docker":
+            return container_pids(self.host, name)
         pattern = {
             "postgres": ("postgres", f"{POSTGRES_BIN}/postgres"),
             "redis": ("redis-server", "/usr/bin/redis-server"),
@@ -268,6 +286,13 @@ echo hello > /srv/www/static/hello.html
             config.write_text(text)
             self.host.run("supervisord -c /etc/supervisor/supervisord.conf")
             return
+        if self.manager == "docker":
+            start_engine(self.host)
+            for name in SERVICES:
+                spec = self._foreground(name)
+                create_container(self.host, name, spec["command"], spec["user"])
+                if name in leave_out:
+                    keep_stopped(self.host, name)
         for name in SERVICES:
             if name not in leave_out:
                 self.start(name)
@@ -297,6 +322,8 @@ echo hello > /srv/www/static/hello.html
 
     def stop_all(self) -> None:
         """End everything at once, as a power cut does."""
+        if self.manager == "docker":
+            kill_engine(self.host, SERVICES)
         for pid in self.host.pids(lambda command: "/supervisord" in command):
             self.host.run(f"kill -KILL {pid}", check=False)
         for name in SERVICES:

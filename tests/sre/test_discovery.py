@@ -22,6 +22,7 @@ from hermes.gym.services.python_service import service_unit, shop_service
 from hermes.skills.playbook.schema import PlaybookCheck
 from hermes.sre.checks import MAX_CHECKS, relevant_probes
 from hermes.sre.probes.discovery import DiscoveryResult, discover_probes, propose_probes
+from hermes.sre.probes.host_process import parse_process
 from hermes.sre.probes.host_scan import HostScan, ServiceCriteria, parse_scan
 from hermes.sre.probes.kinds import native_logs
 from hermes.sre.probes.probe import SUSTAINED_KINDS, Probe, shell_command_of
@@ -239,6 +240,18 @@ async def test_ports_of_the_process_that_scans_are_neither_asked_nor_probed(
     assert not about
     assert not own.asked
     assert f"http-{port}" in {probe.name for probe in found.probes}
+
+
+def test_a_process_in_a_container_is_managed_by_its_engine() -> None:
+    """The name of the parent tells nobody what to use."""
+    for ancestors, supervisor in {
+        "containerd-shim:0<init:0": "a container engine",
+        "runsv:0<init:0": "runsv",
+        "init:0": "",
+    }.items():
+        row = ["70", "60", "70", "0", "30", "", "/usr/sbin/nginx", ancestors, "nginx"]
+        process = parse_process(row)
+        assert process is not None and process.supervisor == supervisor
 
 
 def test_a_port_that_takes_no_plain_http_is_not_asked_for_its_health() -> None:

@@ -132,6 +132,11 @@ async def test_a_revert_that_does_not_help_is_undone_and_not_tried_again(host: H
     assert ending.outcome == "escalated"
     assert host.ledger == ["revert", "undone"]
     assert len(finder.cases) == 1
+    incident = await read_incident(host.journal, "incident-1")
+    assert incident is not None
+    notice = "\n".join(escalation_lines(incident))
+    assert "on copies the cause; putting it back did not end it here: " in notice
+    assert "cause, proved on copies" not in notice
 
 
 async def test_a_refused_revert_is_handed_to_people_with_the_proved_cause(host: Host) -> None:

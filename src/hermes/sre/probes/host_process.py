@@ -11,6 +11,7 @@ SUPERVISORS = frozenset(
         *("dockerd", "containerd-shim", "containerd-shim-runc-v2", "conmon", "kubelet"),
     }
 )
+_CONTAINER_RUNTIMES = frozenset({"containerd-shim", "containerd-shim-runc-v2", "conmon"})
 _INTERPRETER_NAME = re.compile(
     r"(python|node|ruby|perl|php|java|bash|sh|dash|uvicorn|gunicorn)[\d.]*$"
 )
@@ -41,6 +42,8 @@ class HostProcess(Value, kw_only=True, frozen=True):
     def supervisor(self) -> str:
         """The name of the supervisor above it; empty for a plain daemon."""
         found = next((name for name, _ in self.ancestors if name in SUPERVISORS), "")
+        if found in _CONTAINER_RUNTIMES:
+            return "a container engine"
         return found or ("supervisord" if self.supervised_as else "")
 
     @property

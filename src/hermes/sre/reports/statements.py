@@ -121,6 +121,7 @@ ROOT_CAUSE_LABEL, COPIES_CAUSE_LABEL, SUPPOSED_CAUSE_LABEL, UNKNOWN_CAUSE_LABEL 
     "cause, not proved",
     "cause",
 )
+UNCONFIRMED_CAUSE_LABEL = "on copies the cause; putting it back did not end it here"
 NOT_KNOWN_TEXT, NOT_PROVED_TEXT = "not known", "not proved"
 SYMPTOM_CONFIDENCE = 0.2
 """The confidence of a diagnosis that only lists symptoms, without a search for the cause."""
@@ -182,6 +183,8 @@ def cause_line(incident: Incident) -> tuple[str, str]:
         return UNKNOWN_CAUSE_LABEL, (NOT_PROVED_TEXT + fix if fix else NOT_KNOWN_TEXT)
     parts = [part for part in (found.component, found.mechanism, found.value) if part]
     supposed = COPIES_CAUSE_LABEL if found.on_copies else SUPPOSED_CAUSE_LABEL
+    if found.on_copies and any(each.by == EXPERIMENT and each.undone for each in incident.changes):
+        supposed = UNCONFIRMED_CAUSE_LABEL
     return (ROOT_CAUSE_LABEL if state == "found" else supposed), " · ".join(parts) + fix
 
 
