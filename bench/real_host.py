@@ -1,10 +1,11 @@
 """Real services on real hosts without systemd, broken in real ways; what `hermes watch` says of it.
 
 usage: python bench/real_host.py [--quick] [--only KIND|OUTAGE|HOST] [--hosts 4] [--seed 0] [--json]
-  [--without-state] [--respect-people] [--without-kills]
+  [--without-state] [--respect-people] [--without-kills] [--manager docker]
 
 nginx, redis, PostgreSQL and a small HTTP API run under supervisord or as plain daemons, each host
-in namespaces of its own (root is needed; nothing touches the real host). The watch runs with the
+in namespaces of its own (root is needed; nothing touches the real host). With `--manager docker`
+the hosts of supervisord run them in containers, in the network of the host. The watch runs with the
 default policy and without a model, and is killed with -9 about a hundred times. It has a known good
 state with the contents of secret files (declared.secret_files), and a rule that announces the
 revert of recent changes of people; both can be withheld. What
