@@ -1,5 +1,6 @@
 """An escalation leads from a service that only shows errors to the one behind it."""
 
+import os
 import shutil
 import socket
 import subprocess
@@ -44,6 +45,7 @@ from hermes.sre.triage.other_problems import OtherProblems
 from hermes.tools.executor import Executor
 from hermes.tools.terminal import make_terminal
 
+BUSYBOX = Path("/usr/bin/busybox")
 BACKEND = """
 import sys
 from http.server import BaseHTTPRequestHandler, HTTPServer
@@ -208,9 +210,27 @@ def test_an_open_connection_names_the_service_at_its_end_and_not_its_clients(
     assert "needs=" not in served
 
 
-def run_script(service: str, pid: int) -> str:
+def run_script(service: str, pid: int, path: str = os.environ["PATH"]) -> str:
     text = script_command("dependencies", f"n={service} pids={pid}")
-    return subprocess.run(["bash", "-c", text], capture_output=True, text=True, check=True).stdout
+    command, variables = ["/bin/bash", "-c", text], {"PATH": path}
+    return subprocess.run(command, capture_output=True, text=True, env=variables, check=True).stdout
+
+
+@pytest.mark.skipif(not BUSYBOX.exists(), reason="needs busybox")
+def test_a_host_with_nothing_but_busybox_finds_the_addresses_in_a_file(tmp_path: Path) -> None:
+    (bin := tmp_path / "bin").mkdir()
+    tools = "awk cat cut find grep head ls sed sleep sort stat tr"
+    for name in tools.split():
+        (bin / name).symlink_to(BUSYBOX)
+    port, settings = free_port(), tmp_path / "shop.conf"
+    settings.write_text(f"db = localhost:{port}\n# db = localhost:1\nsocket = unix:/run/no.sock\n")
+    with subprocess.Popen(["tail", "-f", str(settings)], stdout=subprocess.DEVNULL) as process:
+        found = run_script("shop", process.pid, str(bin)).splitlines()
+        process.kill()
+    needs = [each for each in found if each.startswith("needs=")]
+    assert sorted(needs) == sorted(
+        [f"needs=/run/no.sock\t{settings}\t\t\t", f"needs={port}\t{settings}\t\t\t"]
+    )
 
 
 def test_an_error_about_something_else_leads_to_no_other_service() -> None:
