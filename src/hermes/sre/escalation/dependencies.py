@@ -92,13 +92,13 @@ def find_dependencies(
     down = [
         Dependency(service=each.name, at=_port_of(each.name, failing), down=True, row=units)
         for each in down_units(found.listing, subject.service)
-        if _is_any(each.name, failing) or _names(errors, each.name)
+        if is_among(each.name, failing) or _names(errors, each.name)
     ]
-    known = [each for each in known if not _is_any(each.service, (e.service for e in down))]
+    known = [each for each in known if not is_among(each.service, (e.service for e in down))]
     others = [
         Dependency(service=each, at=port)
         for each, port in failing.items()
-        if not _is_any(each, (other.service for other in (*known, *down)))
+        if not is_among(each, (other.service for other in (*known, *down)))
     ]
     return [*down, *sorted(known, key=lambda each: not each.down), *others]
 
@@ -145,7 +145,7 @@ def _port_of(service: str, failing: Mapping[str, str]) -> str:
     return next((port for each, port in failing.items() if same_service(each, service)), "")
 
 
-def _is_any(service: str, names: Iterable[str]) -> bool:
+def is_among(service: str, names: Iterable[str]) -> bool:
     return any(same_service(service, each) for each in names)
 
 

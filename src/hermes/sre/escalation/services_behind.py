@@ -3,11 +3,12 @@
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
+import anyio
 from msgspec.structs import replace
 
 from hermes.core.events.incidents import EscalationLine
 from hermes.sre.escalation.change_lines import changed_files
-from hermes.sre.escalation.dependencies import Dependency, is_named
+from hermes.sre.escalation.dependencies import Dependency, is_among, is_named
 from hermes.sre.escalation.host_lines import WAITING
 from hermes.sre.escalation.host_scripts import EscalationSubject
 from hermes.sre.escalation.next_commands import MAX_COMMANDS, NextCommand
@@ -15,6 +16,8 @@ from hermes.sre.escalation.service_collector import ServiceCollector
 from hermes.sre.policies import is_read_only
 
 MAX_BEHIND, MAX_LOOKS = 2, 4
+FOLLOW_TIMEOUT_S = 20.0
+"""People are not called later because of it."""
 MAX_ERRORS_BEHIND = MAX_FILES_BEHIND = 2
 
 
@@ -66,28 +69,37 @@ async def find_services_behind(
     """Follow what a service waits for, up to the one that shows why. `failing`: the services that
     fail at the same time, with their ports."""
     found: list[ServiceBehind] = []
-    current, looks, seen = first, 0, {first.subject.service}
+    with anyio.move_on_after(FOLLOW_TIMEOUT_S):
+        await _follow(first, make, failing, found)
+    return found
+
+
+async def _follow(
+    first: ServiceCollector,
+    make: Callable[[EscalationSubject], ServiceCollector],
+    failing: Mapping[str, str],
+    found: list[ServiceBehind],
+) -> None:
+    current, seen = first, [first.subject.service]
     while len(found) < MAX_BEHIND and not current.has_own_cause:
         for each in current.dependencies(failing):
-            if each.service in seen or looks >= MAX_LOOKS:
+            if is_among(each.service, seen) or len(seen) > MAX_LOOKS:
                 continue
-            looks += 1
-            seen.add(each.service)
+            seen.append(each.service)
             if not each.service:
-                return [*found, ServiceBehind(each)]
+                found.append(ServiceBehind(each))
+                return
             other = make(each.subject(current.error_texts))
             await other.collect(first.began_at, listing=first.found.listing)
             named = is_named(each, current.error_texts)
             behind = ServiceBehind(each, other, tied=named or bool(each.source))
-            fails = behind.shows_trouble or each.service in failing
-            if other.waits_for(current) or not (fails or named):
-                continue
-            found.append(behind)
-            current = other
-            break
+            fails = behind.shows_trouble or is_among(each.service, failing)
+            if (fails or named) and not other.waits_for(current):
+                found.append(behind)
+                current = other
+                break
         else:
-            break
-    return found
+            return
 
 
 def service_lines(
