@@ -44,7 +44,7 @@ async def call_in_fork(function: Callable[[], bytes], timeout_s: float) -> bytes
             returned += part
         await child.wait()
     finally:
-        os.close(result)  # whoever cancels this does not wait: a child without a reader ends
+        os.close(result)  # a cancelled call does not wait: a child without a reader ends
         await child.wait_or_kill(0)
     if child.code:
         raise EnvironmentFailed(f"a forked process ended with code {child.code}")

@@ -1,8 +1,8 @@
 """Files of a project by which a program that only looks could act.
 
 `terraform plan` runs the provider programs below `.terraform` and asks the hosts that are named
-there; `pulumi preview` runs the project itself. Whoever made the folder chose these, not whoever
-wrote the command. The kernel keeps code that has no network from doing more than reading. These
+there; `pulumi preview` runs the project itself. The author of the folder chose these, not that of
+the command. The kernel keeps code that has no network from doing more than reading. These
 programs need the network, so the policy looks for such files before it allows them. It trusts the
 system's files in `/etc` and the user's own settings.
 """
@@ -116,7 +116,7 @@ def _unknown_folder(step: ActionStep, folders: Iterable[str]) -> str:
 def _acting_files(name: str, step: ActionStep, folders: Sequence[str], home: str) -> Iterator[str]:
     named = list(_expand(_named_paths(step.argv[1:], folders)))
     if name in _OBEYS_NAMED_FILES:
-        yield from (each for each in named if os.path.isfile(each) and not _is_trusted(each))  # noqa: PTH113
+        yield from (each for each in named if Path(each).is_file() and not _is_trusted(each))
     places = dict.fromkeys((*_expand(folders), *named))
     if name in _FINDS_ABOVE:
         above = (str(each) for place in places for each in PurePosixPath(place).parents)
@@ -137,12 +137,12 @@ def _named_paths(words: Iterable[str], folders: Iterable[str]) -> Iterator[str]:
     for word in words:
         value = word.partition("=")[2] if "=" in word else word[2:] if word[:1] == "-" else word
         for folder in folders if value else ():
-            yield os.path.join(folder, value)  # noqa: PTH118
+            yield str(Path(folder, value))
 
 
 def _expand(paths: Iterable[str]) -> Iterator[str]:
     for path in map(os.path.normpath, paths):
-        yield from islice(iglob(path), _MAX_FOLDERS) if _GLOB.search(path) else (path,)  # noqa: PTH207
+        yield from islice(iglob(path), _MAX_FOLDERS) if _GLOB.search(path) else (path,)  # noqa: PTH207 - Path.glob takes no absolute pattern
 
 
 def _is_trusted(path: str) -> bool:

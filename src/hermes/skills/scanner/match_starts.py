@@ -42,7 +42,7 @@ def _is_rare(text: str) -> bool:
 
 
 def _cut_before_line_end(text: str) -> str:
-    """Of white space, only the space itself: the words of a text are told apart by it."""
+    """Of white space, only the space itself: it separates the words of a text."""
     return next((text[:at] for at, letter in enumerate(text) if letter in "\t\n\r\v\f"), text)
 
 

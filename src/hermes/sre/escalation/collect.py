@@ -231,8 +231,8 @@ def related_lines(
     for seq, event in last.values():
         words = {*_WORD.findall(event.check.casefold())}
         about_own = words & {details.service.casefold(), *map(str, subject.ports)}
-        told = event.detail in details.title
-        if not event.ok and not event.unknown and not (about_own or told) and words & named:
+        in_title = event.detail in details.title
+        if not event.ok and not event.unknown and not (about_own or in_title) and words & named:
             text = _dated(f"{event.check} failed, too: {event.detail}", event)
             yield EscalationLine(about="related", text=text, evidence=(seq,))
 

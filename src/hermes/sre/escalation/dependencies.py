@@ -42,7 +42,7 @@ class Dependency(Value, kw_only=True, frozen=True):
     """A service that another one uses, or that fails at the same time."""
 
     service: str = ""
-    """Its unit or its program; empty where nobody listens."""
+    """Its unit or its program; empty where no process listens."""
     at: str = ""
     """Its port, or the path of its socket."""
     source: str = ""

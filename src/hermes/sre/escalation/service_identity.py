@@ -18,7 +18,7 @@ LISTENS_BEFORE = timedelta(minutes=10)
 """A process that took the port later may be another program that took it from the service."""
 
 MIN_WAITING = 5
-"""Connections that nobody accepts; a busy service has a few at any moment."""
+"""Connections that wait to be accepted; a busy service has a few at any moment."""
 _IN_USE_WORDS = re.compile(r"already in use|could not bind", re.IGNORECASE)
 
 

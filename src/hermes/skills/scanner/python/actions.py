@@ -233,7 +233,7 @@ class _PythonActionReader:
                 yield self._build_action("unreadable", node, ast.unparse(node))
 
     def _names_other_files(self) -> bool:
-        """Return whether it may read what is not part of the skill, or what somebody gives it."""
+        """Return whether it may read what is not part of the skill, or its input."""
         if any(_OUTSIDE_PATH.match(each.value) for each in self._module.strings):
             return True
         depth = self._file.count("/") + 1
