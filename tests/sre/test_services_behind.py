@@ -41,6 +41,8 @@ from hermes.sre.escalation.host_scripts import (
     parse_outputs,
     script_command,
 )
+from hermes.sre.escalation.service_collector import ServiceCollector
+from hermes.sre.escalation.services_behind import find_services_behind
 from hermes.sre.triage.other_problems import OtherProblems
 from hermes.tools.executor import Executor
 from hermes.tools.terminal import make_terminal
@@ -301,3 +303,30 @@ def test_a_replica_without_a_master_does_not_fail_because_of_others() -> None:
     redis = EscalationSubject(service="redis", kind="redis", ports=(6379,))
     assert not has_own_cause(rows(process), redis)
     assert has_own_cause(rows(process), structs.replace(redis, replica=True))
+
+
+@pytest.mark.anyio
+@pytest.mark.parametrize("down", [True, False])
+async def test_a_listener_that_is_not_visible_without_root_is_not_shown_as_a_fault(
+    tmp_path: Path, *, down: bool
+) -> None:
+    """A port where no process listens is shown."""
+    host = Host(tmp_path)
+    case = await host.open_incident()
+    subject = EscalationSubject(service="web", kind="http", ports=(80,))
+
+    def make(other: EscalationSubject) -> ServiceCollector:
+        raise AssertionError("a service without a name was examined")
+
+    async with host.context() as context:
+        first = ServiceCollector(
+            IncidentWork(context, case), context.execute_for_run("r"), (), subject
+        )
+        listens = "" if down else "yes"
+        first.found = rows(
+            f"process=7\t1\tS\t9\tinit\tweb\tweb\nneeds=8000\t/etc/web.conf\t{listens}\t\t"
+        )
+        found = await find_services_behind(first, make, {})
+    texts = [each.text for service in found for each in service.lines()]
+    expected = ["port 8000 (named in /etc/web.conf): nobody listens there"] if down else []
+    assert texts == expected

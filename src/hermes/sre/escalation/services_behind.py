@@ -46,7 +46,9 @@ class ServiceBehind:
         dependency, other = self.dependency, self.collector
         facts = list(other.lines()) if other is not None else []
         states = [each for each in facts if each.about in ("process", "obstacle")]
-        head = states[0].text if states else "nobody listens there" if dependency.down else "runs"
+        head = (
+            states[0].text if states else "nobody listens there" if dependency.down else "is open"
+        )
         evidence = states[0].evidence if states else tuple(filter(None, (dependency.row.seq,)))
         texts = [(f"{dependency.title}: {head}", evidence)]
         texts += [(e.text, e.evidence) for e in states[1:] if e.about == "obstacle"]
@@ -87,8 +89,10 @@ async def _follow(
                 continue
             seen.append(each.service)
             if not each.service:
-                found.append(ServiceBehind(each))
-                return
+                if each.down:
+                    found.append(ServiceBehind(each))
+                    return
+                continue  # its process is not visible without root
             other = make(each.subject(current.error_texts))
             await other.collect(first.began_at, listing=first.found.listing)
             named = is_named(each, current.error_texts)
